@@ -1,0 +1,253 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+	"github.com/holdfast-proxy/holdfast/proxy/upstream"
+)
+
+// Options of an Engine.
+type Options struct {
+	Version     string
+	Descriptors int // the process's limit of open descriptors
+	Log         *slog.Logger
+}
+
+// Socket is one listening socket that is handed to an engine.
+type Socket struct {
+	FD       int
+	Label    string // transport and bound address, "tcp 127.0.0.1:8080"
+	Listener string // name of the listener that it serves
+	Origin   string // "systemd", "bind", …
+	// Shared tells that somebody else listens on after this process, so that
+	// clients in the queue are left to them.
+	Shared bool
+	// Close closes the descriptor. It is called once, when no loop uses it.
+	Close func() error
+}
+
+// Engine serves one configuration at a time. Its methods may be called from any
+// goroutine.
+type Engine struct {
+	options Options
+	log     *slog.Logger
+	relay   *relay.Relay
+	started time.Time
+
+	mu         sync.Mutex
+	state      status.State
+	generation uint64
+	config     *config.Config
+	sockets    []*listening
+	pools      []*upstream.Pool
+	stopPools  context.CancelFunc
+	running    sync.WaitGroup // the pools
+	accessLog  atomic.Bool
+}
+
+// listening is a socket while the engine has it.
+type listening struct {
+	Socket
+	relayed *relay.Socket
+}
+
+// New makes an engine that serves nothing yet.
+func New(o Options) (*Engine, error) {
+	e := &Engine{options: o, log: o.Log, started: time.Now(), state: status.Starting, stopPools: func() {}}
+	r, err := relay.New(relay.Options{Descriptors: o.Descriptors, Log: o.Log, OnEnd: e.logEnd})
+	if err != nil {
+		return nil, err
+	}
+	e.relay = r
+	return e, nil
+}
+
+// Start serves cfg on the sockets, which are the engine's from now on. The names
+// of its servers are looked up first, for as long as ctx allows. It is called once.
+func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	services := e.services(cfg)
+	e.awaitNames(ctx)
+	for _, s := range sockets {
+		service := services[s.Listener]
+		if service == nil {
+			return fmt.Errorf("socket %s is for listener %q, which is not in the config", s.Label, s.Listener)
+		}
+		e.sockets = append(e.sockets, &listening{Socket: s, relayed: relay.NewSocket(s.FD, s.Label, service)})
+	}
+	e.config = cfg
+	e.generation++
+	e.state = status.Running
+	e.accessLog.Store(cfg.Global.AccessLog)
+	e.relay.SetReporting(cfg.Global.AccessLog || e.log.Enabled(ctx, slog.LevelDebug))
+	for _, l := range e.sockets {
+		e.relay.Serve(l.relayed)
+		e.log.Info("listening", "listener", l.Listener, "socket", l.Label, "origin", l.Origin)
+	}
+	return nil
+}
+
+// services makes what each listener does, and starts the pools.
+func (e *Engine) services(cfg *config.Config) map[string]*relay.Service {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.stopPools = cancel
+	pools := make(map[string]*upstream.Pool, len(cfg.Upstreams))
+	for _, u := range cfg.Upstreams {
+		pool := upstream.New(u, e.log)
+		pools[u.Name] = pool
+		e.pools = append(e.pools, pool)
+		e.running.Go(func() { pool.Run(ctx) })
+	}
+	services := make(map[string]*relay.Service, len(cfg.Listeners))
+	for _, l := range cfg.Listeners {
+		services[l.Name] = newService(l, pools[l.Upstream], e.generation+1)
+	}
+	return services
+}
+
+func newService(l config.Listener, pool *upstream.Pool, generation uint64) *relay.Service {
+	s := &relay.Service{
+		Listener: l.Name, Generation: generation, Pool: pool, Limit: relay.NewLimit(l.MaxConnections),
+		IdleTimeout: l.IdleTimeout, ConnectTimeout: pool.Config().ConnectTimeout, ConnectRetry: pool.Config().ConnectRetry,
+	}
+	if l.AcceptProxy {
+		s.Trusted = l.Trusted
+	}
+	switch pool.Config().SendProxy {
+	case config.SendProxyV1:
+		s.SendProxy = 1
+	case config.SendProxyV2:
+		s.SendProxy = 2
+	case config.SendProxyOff:
+	}
+	return s
+}
+
+// awaitNames waits for the first look-up of every name, so that the first client
+// does not find servers without addresses.
+func (e *Engine) awaitNames(ctx context.Context) {
+	for _, p := range e.pools {
+		select {
+		case <-p.Resolved():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Connections is how many are alive now.
+func (e *Engine) Connections() int64 { return e.relay.Stats().Active }
+
+// Stop ends the engine. It takes its sockets out of service first, serves who
+// already waits in their queues, lets connections finish until ctx ends, and
+// closes what is left then.
+func (e *Engine) Stop(ctx context.Context) {
+	e.drain()
+	if left := e.awaitConnections(ctx); left > 0 {
+		e.log.Info("closing what is left", "connections", left)
+		e.relay.HangUp()
+	}
+	e.relay.Close()
+	e.stopPools()
+	e.running.Wait()
+}
+
+// drain closes every listening socket.
+func (e *Engine) drain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state = status.Draining
+	released := make([]<-chan struct{}, len(e.sockets))
+	for i, l := range e.sockets {
+		released[i] = e.relay.Release(l.relayed, !l.Shared)
+	}
+	for i, l := range e.sockets {
+		<-released[i]
+		if err := l.Close(); err != nil {
+			e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
+		}
+	}
+}
+
+// awaitConnections waits until no connection is left or ctx ends, and returns how
+// many are left.
+func (e *Engine) awaitConnections(ctx context.Context) int64 {
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		left := e.relay.Stats().Active
+		if left == 0 {
+			return 0
+		}
+		select {
+		case <-ctx.Done():
+			return left
+		case <-look.C:
+		}
+	}
+}
+
+// Status tells how the engine is.
+func (e *Engine) Status() status.Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	stats := e.relay.Stats()
+	s := status.Status{
+		Version: e.options.Version, PID: os.Getpid(), Generation: e.generation, State: e.state,
+		Holder: "none", StartedAt: e.started,
+		Listeners: status.Listeners{Sockets: make([]status.Socket, 0, len(e.sockets))},
+		Upstreams: make([]status.Upstream, 0, len(e.pools)),
+		Connections: status.Connections{
+			Active: stats.Active, Accepted: stats.Accepted, Failed: stats.Failed,
+			BytesIn: stats.BytesIn, BytesOut: stats.BytesOut, Unlogged: stats.Unlogged,
+		},
+	}
+	if e.config != nil {
+		s.Keep = string(e.config.Global.Keep)
+	}
+	for _, l := range e.sockets {
+		s.Listeners.Sockets = append(s.Listeners.Sockets, l.status(e.generation, e.state))
+	}
+	for _, p := range e.pools {
+		s.Upstreams = append(s.Upstreams, p.Status())
+	}
+	return s
+}
+
+func (l *listening) status(generation uint64, state status.State) status.Socket {
+	s := status.Socket{
+		Socket: l.Label, Names: []string{l.Listener}, State: status.SocketActive, Generations: []uint64{generation},
+		Origin: l.Origin, Connections: l.relayed.Active(), Accepted: l.relayed.Accepted(), Paused: l.relayed.Paused(),
+	}
+	if state == status.Draining {
+		s.State = status.SocketDraining
+	}
+	return s
+}
+
+// logEnd writes the line of one connection.
+func (e *Engine) logEnd(end relay.End) {
+	level := slog.LevelDebug
+	if e.accessLog.Load() {
+		level = slog.LevelInfo
+	}
+	client := "unix"
+	if end.Client.IsValid() {
+		client = end.Client.String()
+	}
+	e.log.LogAttrs(context.Background(), level, "connection",
+		slog.String("listener", end.Listener), slog.String("socket", end.Socket), slog.String("client", client),
+		slog.String("upstream", end.Upstream), slog.String("server", end.Server),
+		slog.Int64("bytes_in", end.BytesIn), slog.Int64("bytes_out", end.BytesOut),
+		slog.Duration("duration", end.Duration), slog.String("reason", string(end.Reason)))
+}

@@ -1,0 +1,187 @@
+package relay
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func itoa(port uint16) string { return strconv.Itoa(int(port)) }
+
+func TestClientAboveTheLimitWaitsInTheQueue(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(3) }}, b.address)
+	var inside []net.Conn
+	for range 3 {
+		c := r.dial()
+		require.NoError(t, ping(t, c))
+		inside = append(inside, c)
+	}
+	waiting := r.dial() // the kernel accepts it, the relay does not
+	_, err := waiting.Write([]byte("ping"))
+	require.NoError(t, err)
+	eventually(t, "accepting pauses", r.socket.Paused)
+	require.NoError(t, waiting.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
+	_, err = waiting.Read(make([]byte, 1))
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	require.True(t, timeout.Timeout(), "neither served nor reset")
+	assert.EqualValues(t, 3, r.service.Limit.Active())
+
+	require.NoError(t, waiting.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, inside[0].Close())
+	_, err = io.ReadFull(waiting, make([]byte, 4))
+	require.NoError(t, err, "served when one has left")
+}
+
+func TestLimitUnderChurnIsNeverExceededAndNeverSticks(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(2) }}, b.address)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 30 {
+				c, err := net.Dial("tcp", r.address)
+				if !assert.NoError(t, err) {
+					return
+				}
+				_ = c.SetDeadline(time.Now().Add(patience))
+				assert.NoError(t, ping(t, c))
+				assert.LessOrEqual(t, r.relay.Stats().Active, int64(2)+20, "some may be ending")
+				_ = c.Close()
+			}
+		})
+	}
+	all.Wait()
+	eventually(t, "all have left", func() bool { return r.service.Limit.Active() == 0 })
+}
+
+func TestAcceptingPausesAndResumesWhenDescriptorsRunOut(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{spare: 80}, b.address)
+	var all sync.WaitGroup
+	for range 60 {
+		c := r.dial()
+		all.Go(func() {
+			assert.NoError(t, ping(t, c))
+			_ = c.Close()
+		})
+	}
+	all.Wait() // every one is served in the end
+	assert.Zero(t, r.relay.Stats().Failed)
+	eventually(t, "accepting from all again", func() bool { return !r.socket.Paused() })
+}
+
+func TestIdleConnectionIsEnded(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = 1500 * time.Millisecond }}, b.address)
+	idle, busy := r.dial(), r.dial()
+	require.NoError(t, ping(t, idle))
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				assert.NoError(t, ping(t, busy), "a busy one goes on")
+			}
+		}
+	}()
+	got, err := io.ReadAll(idle)
+	require.NoError(t, err, "ended in order")
+	assert.Empty(t, got)
+	close(stop)
+	<-done
+	assert.Equal(t, Idle, r.end().Reason)
+}
+
+func TestReleasedSocketServesItsQueueAndThenNobody(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(1) }}, b.address)
+	first := r.dial()
+	require.NoError(t, ping(t, first))
+	queued := make([]net.Conn, 5)
+	for i := range queued {
+		queued[i] = r.dial() // above the limit: in the queue
+	}
+	select {
+	case <-r.relay.Release(r.socket, true):
+	case <-time.After(patience):
+		require.Fail(t, "not released")
+	}
+	for _, c := range queued {
+		require.NoError(t, ping(t, c))
+	}
+	eventually(t, "all count", func() bool { return r.relay.Stats().Active == 6 })
+	late := r.dial() // the kernel still queues: the socket is not closed
+	eventually(t, "nobody is accepted any more", func() bool { return r.relay.Stats().Accepted == 6 })
+	_ = late.Close()
+	require.NoError(t, ping(t, first), "and who was there goes on")
+}
+
+func TestReleaseWithoutQueueLeavesItToTheNext(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{}, b.address)
+	<-r.relay.Release(r.socket, false)
+	c := r.dial()
+	_, err := c.Write([]byte("ping"))
+	require.NoError(t, err)
+	r.relay.Serve(r.socket) // the next one
+	_, err = io.ReadFull(c, make([]byte, 4))
+	require.NoError(t, err)
+}
+
+func TestLoopsShareLongConnections(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 2}, b.address)
+	for range 200 {
+		require.NoError(t, ping(t, r.dial()))
+	}
+	for _, l := range r.relay.loops {
+		assert.GreaterOrEqual(t, l.counters.active.Load(), int64(60))
+	}
+}
+
+func TestHangUpEndsWhatIsIdleInOrderAndWhatIsNotByReset(t *testing.T) {
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		one := make([]byte, 1)
+		_, _ = io.ReadFull(c, one)
+		for one[0] == 's' { // stream for ever
+			if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+		_, _ = c.Write(one)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	r := newRig(t, setup{}, b.address)
+	idle, stream := r.dial(), r.dial()
+	_, err := idle.Write([]byte("i"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(idle, make([]byte, 1))
+	require.NoError(t, err)
+	_, err = stream.Write([]byte("s"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(stream, make([]byte, 1<<20))
+	require.NoError(t, err)
+	eventually(t, "the stream stalls at a full window", func() bool {
+		before := r.relay.Stats().BytesOut
+		time.Sleep(50 * time.Millisecond) // a rate is what is looked at
+		return r.relay.Stats().BytesOut == before
+	})
+	r.relay.HangUp()
+	_, err = io.ReadAll(idle)
+	require.NoError(t, err)
+	_, err = io.ReadAll(stream)
+	assert.Error(t, err, "a stream cut off must not look whole")
+	eventually(t, "nobody is left", func() bool { return r.relay.Stats().Active == 0 })
+}

@@ -1,0 +1,169 @@
+package relay
+
+import "golang.org/x/sys/unix"
+
+const (
+	// burst is how many bytes one direction moves before the others of its loop
+	// get their turn.
+	burst = 256 << 10
+	// bulkAfter is how many reads in a row must fill a buffer before a direction
+	// goes through a pipe.
+	bulkAfter = 4
+)
+
+// result of one step of a flow.
+type result uint8
+
+const (
+	went    result = iota
+	blocked        // the socket takes or gives nothing now; an event will tell
+	failed         // the socket is broken
+	ended          // the source gave end of file
+)
+
+// pump moves bytes from one side of an open pair to the other until one of the
+// two would block, the stream ends, or the turn is used up.
+func (l *loop) pump(p *pair, from int) {
+	f := &p.flow[from]
+	src, dst := &p.side[from], &p.side[1-from]
+	for budget := burst; ; {
+		for f.owes() {
+			switch l.giveOut(f, dst) {
+			case blocked:
+				return
+			case failed:
+				l.broke(p, 1-from)
+				return
+			}
+		}
+		if f.state != flowing {
+			l.settle(p, from)
+			return
+		}
+		if !src.readable {
+			l.rest(f)
+			return
+		}
+		if budget <= 0 {
+			l.again(p)
+			return
+		}
+		n, r := l.take(f, src)
+		switch r {
+		case went:
+			p.active = l.now
+			f.moved += int64(n)
+			budget -= n
+			if from == client {
+				l.counters.in += int64(n)
+			} else {
+				l.counters.out += int64(n)
+			}
+		case blocked:
+			l.rest(f)
+			return
+		case ended:
+			f.state = ending
+		case failed:
+			src.broken = true
+			f.state = cut
+		}
+	}
+}
+
+// take reads once from the source, into the buffer or the pipe.
+func (l *loop) take(f *flow, src *side) (int, result) {
+	if f.pipe == noPipe && f.full >= bulkAfter {
+		f.pipe = l.pipes.get()
+		f.full = 0
+	}
+	if f.pipe != noPipe {
+		return l.spliceIn(f, src)
+	}
+	buf, err := l.buffers.get()
+	if err != nil {
+		l.relay.say(event{kind: noMemory, err: err})
+		return 0, failed
+	}
+	b := l.buffers.bytes(buf)
+	n, errno := recv(src.fd, b, 0)
+	if errno != 0 || n == 0 {
+		l.buffers.put(buf)
+		return 0, l.noBytes(src, errno)
+	}
+	f.buf, f.off, f.end = buf, 0, uint32(n)
+	if n == len(b) {
+		f.full++
+		return n, went
+	}
+	f.full = 0
+	// A short read has emptied the queue (epoll(7)), but for what hangup tells.
+	src.readable = src.hangup
+	return n, went
+}
+
+// noBytes tells what a read without bytes means.
+func (l *loop) noBytes(src *side, errno unix.Errno) result {
+	switch {
+	case errno == unix.EAGAIN:
+		src.readable = false
+		return blocked
+	case errno != 0:
+		return failed
+	case src.broken:
+		return failed // the error was eaten by the call that found it
+	}
+	src.readable = false
+	return ended
+}
+
+// giveOut writes to the destination once.
+func (l *loop) giveOut(f *flow, dst *side) result {
+	if !dst.writable {
+		return blocked
+	}
+	if f.piped > 0 {
+		return l.spliceOut(f, dst)
+	}
+	b := l.buffers.bytes(f.buf)[f.off:f.end]
+	n, errno := send(dst.fd, b)
+	switch errno {
+	case 0:
+	case unix.EAGAIN:
+		dst.writable = false
+		return blocked
+	default:
+		return failed
+	}
+	if n < len(b) {
+		f.off += uint32(n)
+		dst.writable = false
+		return blocked
+	}
+	l.dropBuffer(f)
+	return went
+}
+
+// rest gives back what a direction needs only while bytes move.
+func (l *loop) rest(f *flow) {
+	if f.pipe != noPipe && f.piped == 0 {
+		l.pipes.put(f.pipe)
+		f.pipe = noPipe
+	}
+}
+
+func (l *loop) dropBuffer(f *flow) {
+	if f.buf != noBuffer {
+		l.buffers.put(f.buf)
+		f.buf, f.off, f.end = noBuffer, 0, 0
+	}
+}
+
+// drop forgets what a direction owes.
+func (l *loop) drop(f *flow) {
+	l.dropBuffer(f)
+	if f.pipe != noPipe {
+		l.pipes.discard(f.pipe, f.piped)
+		f.pipe, f.piped = noPipe, 0
+	}
+}

@@ -1,0 +1,181 @@
+package relay
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options of a Relay.
+type Options struct {
+	Loops       int // event loops; 0 = one a core that this process may use
+	Descriptors int // the process's limit of open descriptors
+	Log         *slog.Logger
+	OnEnd       func(End) // called for each ended connection while SetReporting is on, from one goroutine
+}
+
+// reserve is how many descriptors the relay leaves to the rest of the process:
+// control socket, probes, look-ups. An eighth where the limit is very low.
+const reserve = 32
+
+// Relay relays the connections of any number of listening sockets.
+type Relay struct {
+	options Options
+	loops   []*loop
+	running sync.WaitGroup
+	began   time.Time
+	ceiling int // descriptors from this number up are not for connections
+
+	reporting atomic.Bool
+	unlogged  atomic.Int64
+	ends      chan End
+	events    chan event
+	written   chan struct{}
+}
+
+// New starts the loops of a relay that serves nothing yet.
+func New(o Options) (*Relay, error) {
+	if o.Loops == 0 {
+		o.Loops = runtime.GOMAXPROCS(0)
+	}
+	r := &Relay{
+		options: o, began: time.Now(),
+		ceiling: o.Descriptors - min(reserve, o.Descriptors/8),
+		ends:    make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
+	}
+	for i := range o.Loops {
+		l, err := newLoop(r, i)
+		if err != nil {
+			for _, l := range r.loops {
+				l.close()
+			}
+			return nil, fmt.Errorf("event loop: %w", err)
+		}
+		r.loops = append(r.loops, l)
+	}
+	for _, l := range r.loops {
+		r.running.Go(l.run)
+	}
+	go r.write()
+	return r, nil
+}
+
+// Serve accepts from s until Release.
+func (r *Relay) Serve(s *Socket) {
+	r.each(func(l *loop) { l.listen(s) })
+}
+
+// Release stops accepting from s. The channel that it returns is closed when no
+// loop touches the descriptor any more. With queue, who already waits in the
+// socket's queue is accepted first, which is for sockets that are to be closed;
+// without, they are left to whoever listens next.
+func (r *Relay) Release(s *Socket, queue bool) <-chan struct{} {
+	gone := make(chan struct{})
+	left := atomic.Int32{}
+	left.Store(int32(len(r.loops)))
+	for _, l := range r.loops {
+		ok := l.call(func(l *loop) {
+			l.unlisten(s)
+			if left.Add(-1) > 0 {
+				return
+			}
+			if queue {
+				l.serveQueue(s, gone)
+				return
+			}
+			close(gone)
+		})
+		if !ok && left.Add(-1) == 0 {
+			close(gone)
+		}
+	}
+	return gone
+}
+
+// SetReporting turns the calls of OnEnd on or off.
+func (r *Relay) SetReporting(on bool) { r.reporting.Store(on && r.options.OnEnd != nil) }
+
+// HangUp ends every connection that is there now, and waits for it: in order where
+// nothing is under way, as reset where something is.
+func (r *Relay) HangUp() {
+	var all sync.WaitGroup
+	for _, l := range r.loops {
+		all.Add(1)
+		ok := l.call(func(l *loop) {
+			defer all.Done()
+			l.pairs.each(func(p *pair) { l.hangUp(p, Stopped) })
+		})
+		if !ok {
+			all.Done()
+		}
+	}
+	all.Wait()
+}
+
+// Close ends every connection and stops the loops. Sockets need not be released
+// before; none is touched after.
+func (r *Relay) Close() {
+	r.each(func(l *loop) { l.stopped = true })
+	r.running.Wait()
+	close(r.ends)
+	<-r.written
+}
+
+// each runs fn in every loop's thread, soon.
+func (r *Relay) each(fn func(*loop)) {
+	for _, l := range r.loops {
+		l.call(fn)
+	}
+}
+
+// imbalance is by how many connections a loop may be ahead of another before it
+// gives new ones away: a loop that is awake accepts most cheaply itself.
+const imbalance = 16
+
+// place chooses the loop for a connection that l has accepted: l itself unless
+// another has clearly fewer.
+func (r *Relay) place(l *loop) *loop {
+	mine := l.counters.active.Load()
+	least := mine - max(imbalance, mine/8)
+	to := l
+	for _, other := range r.loops {
+		if n := other.counters.active.Load(); n < least {
+			to, least = other, n
+		}
+	}
+	return to
+}
+
+// pipesPerLoop shares the pipes that a user may have.
+func (r *Relay) pipesPerLoop() int { return mostPipes / r.options.Loops }
+
+// clock is the time since the relay began, in monotonic nanoseconds. It starts
+// well above zero so that no moment is before the first.
+func (r *Relay) clock() int64 { return int64(time.Since(r.began)) + int64(time.Hour) }
+
+// Stats counts over the life of a relay.
+type Stats struct {
+	Accepted, Active  int64
+	Failed            int64 // no server, or a bad PROXY header
+	Resets            int64 // ended by a reset, of a peer's or for want of a server
+	BytesIn, BytesOut int64 // from and to clients
+	Unlogged          int64 // ends that OnEnd was not told of: it could not keep up
+}
+
+// Stats sums up the loops. Bytes are those of each loop's last turn.
+func (r *Relay) Stats() Stats {
+	s := Stats{Unlogged: r.unlogged.Load()}
+	for _, l := range r.loops {
+		c := &l.counters
+		s.Accepted += c.accepted.Load()
+		s.Active += c.active.Load()
+		s.Failed += c.failed.Load()
+		s.Resets += c.resets.Load()
+		s.BytesIn += c.bytesIn.Load()
+		s.BytesOut += c.bytesOut.Load()
+	}
+	return s
+}

@@ -1,0 +1,133 @@
+package relay
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// noPipe marks a direction that is not in bulk mode.
+const noPipe int32 = -1
+
+const (
+	// pipeSize is the kernel's default: larger ones count against the user's
+	// share of pipe memory, after which every pipe shrinks to two pages.
+	pipeSize = 64 << 10
+	// mostPipes bounds the pipes of all loops together, below the about 1,000 of
+	// this size that an unprivileged user gets.
+	mostPipes = 900
+	// smallSplice and smallAfter: this many splices in a row below this size end
+	// the bulk mode.
+	smallSplice = 8 << 10
+	smallAfter  = 4
+)
+
+// pipePool hands out the pipes of one loop, each by one descriptor that is open
+// for both reading and writing.
+type pipePool struct {
+	free []int32
+	made int
+	most int
+	off  bool // pipes cannot be had here
+}
+
+// get takes an empty pipe, or noPipe where none can be had: the direction then
+// goes on with buffers.
+func (p *pipePool) get() int32 {
+	if n := len(p.free); n > 0 {
+		fd := p.free[n-1]
+		p.free = p.free[:n-1]
+		return fd
+	}
+	if p.off || p.made >= p.most {
+		return noPipe
+	}
+	fd, err := newPipe()
+	if err != nil {
+		p.off = err != unix.EMFILE && err != unix.ENFILE
+		return noPipe
+	}
+	p.made++
+	return fd
+}
+
+// put gives an empty pipe back.
+func (p *pipePool) put(fd int32) { p.free = append(p.free, fd) }
+
+// discard gives back a pipe that may hold bytes nobody wants any more.
+func (p *pipePool) discard(fd int32, holds uint32) {
+	if holds == 0 {
+		p.put(fd)
+		return
+	}
+	closeFD(fd)
+	p.made--
+}
+
+func (p *pipePool) close() {
+	for _, fd := range p.free {
+		closeFD(fd)
+	}
+	p.free = nil
+}
+
+// trim closes the pipes that a burst left over.
+func (p *pipePool) trim() {
+	for len(p.free) > 8 {
+		fd := p.free[len(p.free)-1]
+		p.free = p.free[:len(p.free)-1]
+		closeFD(fd)
+		p.made--
+	}
+}
+
+// newPipe makes a pipe that is one descriptor: reopened for both ways, both its
+// ends are closed, and the bytes in it live as long as that one.
+func newPipe() (int32, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return noPipe, err
+	}
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[0]), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	return int32(fd), err
+}
+
+// spliceIn moves bytes from the source into the empty pipe.
+func (l *loop) spliceIn(f *flow, src *side) (int, result) {
+	n, errno := splice(src.fd, f.pipe, pipeSize)
+	if errno != 0 || n == 0 {
+		return 0, l.noBytes(src, errno)
+	}
+	f.piped = uint32(n)
+	if n >= smallSplice {
+		f.small = 0
+	} else {
+		f.small++
+	}
+	return n, went
+}
+
+// spliceOut moves bytes from the pipe to the destination. With the pipe empty the
+// direction may go back to buffers.
+func (l *loop) spliceOut(f *flow, dst *side) result {
+	n, errno := splice(f.pipe, dst.fd, int(f.piped))
+	switch errno {
+	case 0:
+	case unix.EAGAIN:
+		dst.writable = false
+		return blocked
+	default:
+		return failed
+	}
+	f.piped -= uint32(n)
+	if f.piped > 0 {
+		return went // the pipe gives its pages in pieces: only EAGAIN says that it is full
+	}
+	if f.small >= smallAfter {
+		f.small = 0
+		l.rest(f)
+	}
+	return went
+}

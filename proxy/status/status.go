@@ -1,0 +1,91 @@
+// Package status declares what a running instance says of itself. The JSON
+// names are a contract with the programs that read `holdfast status --json`.
+//
+// It holds types only: the engine fills them, the control socket carries them,
+// metrics and the command line show them.
+package status
+
+import "time"
+
+// Status is a snapshot of one running instance.
+type Status struct {
+	Version     string      `json:"version"`
+	PID         int         `json:"pid"`
+	Generation  uint64      `json:"generation"`
+	State       State       `json:"state"`
+	Keep        string      `json:"keep"`
+	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: "systemd", "keeper" or "none"
+	StartedAt   time.Time   `json:"started_at"`
+	Listeners   Listeners   `json:"listeners"`
+	Upstreams   []Upstream  `json:"upstreams"`
+	Connections Connections `json:"connections"`
+	Handover    Handover    `json:"handover"`
+}
+
+// State is the phase of life of an instance.
+type State string
+
+// The values of State.
+const (
+	Starting State = "starting"
+	Running  State = "running"
+	Draining State = "draining" // no longer accepting, connections being finished
+)
+
+// Listeners is every listening socket and the reason of the last failed change.
+type Listeners struct {
+	LastError string   `json:"last_error"` // "" after a change that succeeded
+	Sockets   []Socket `json:"sockets"`
+}
+
+// Socket is one listening socket of the kernel.
+type Socket struct {
+	Socket      string      `json:"socket"` // transport and bound address, "tcp 127.0.0.1:8080"
+	Names       []string    `json:"names"`
+	State       SocketState `json:"state"`
+	Generations []uint64    `json:"generations"`
+	Origin      string      `json:"origin"` // "systemd", "store", "handover", "pidfd" or "bind"
+	Connections int64       `json:"connections"`
+	Accepted    int64       `json:"accepted"`
+	Paused      bool        `json:"paused"` // not accepting for now: a limit of connections or descriptors is reached
+}
+
+// SocketState says whether the current generation uses a socket.
+type SocketState string
+
+// The values of SocketState.
+const (
+	SocketActive   SocketState = "active"
+	SocketDraining SocketState = "draining"
+)
+
+// Upstream is one upstream with its servers.
+type Upstream struct {
+	Name    string   `json:"name"`
+	Servers []Server `json:"servers"`
+}
+
+// Server is one configured server of an upstream.
+type Server struct {
+	Address     string `json:"address"`
+	Healthy     bool   `json:"healthy"`
+	Connections int64  `json:"connections"` // established through it now
+	LastError   string `json:"last_error"`  // of its last failed dial, probe or look-up; "" when the last one worked
+}
+
+// Connections counts over all listeners.
+type Connections struct {
+	Active   int64 `json:"active"`
+	Accepted int64 `json:"accepted"`
+	Restored int64 `json:"restored"`
+	Failed   int64 `json:"failed"`    // no upstream could be reached, or the PROXY header was bad
+	BytesIn  int64 `json:"bytes_in"`  // from clients
+	BytesOut int64 `json:"bytes_out"` // to clients
+	Unlogged int64 `json:"unlogged"`  // connection lines dropped because the log could not keep up
+}
+
+// Handover tells of the last transfer between two instances.
+type Handover struct {
+	Last      string `json:"last"`
+	LastError string `json:"last_error"`
+}

@@ -1,0 +1,52 @@
+package upstream
+
+// candidates is what one Pick chooses from: the endpoints that were not tried
+// and have the best grade among those. Health and penalties may change while
+// it is in use; the choice then is a moment old, never none.
+//
+// It is passed by value: through the balancer interface a pointer would move it
+// to the heap.
+type candidates struct {
+	endpoints []*Endpoint
+	tried     Tried
+	now       int64
+	grade     grade
+	n         int       // how many there are
+	first     *Endpoint // nil when n is 0
+}
+
+func newCandidates(endpoints []*Endpoint, tried Tried, now int64) candidates {
+	c := candidates{endpoints: endpoints, tried: tried, now: now, grade: noGrade}
+	for _, e := range endpoints {
+		if tried.has(e) {
+			continue
+		}
+		switch g := e.grade(now); {
+		case g < c.grade:
+			c.grade, c.n, c.first = g, 1, e
+		case g == c.grade:
+			c.n++
+		}
+	}
+	return c
+}
+
+func (c *candidates) has(e *Endpoint) bool {
+	return !c.tried.has(e) && e.grade(c.now) == c.grade
+}
+
+// nth is the candidate number i, counted from 0 in configured order.
+func (c *candidates) nth(i int) *Endpoint {
+	last := c.first
+	for _, e := range c.endpoints {
+		if !c.has(e) {
+			continue
+		}
+		if i == 0 {
+			return e
+		}
+		i--
+		last = e
+	}
+	return last
+}

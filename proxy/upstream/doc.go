@@ -1,0 +1,31 @@
+// Package upstream knows the servers behind a proxy: which socket addresses
+// they have now, which of them answer, and which one the next connection
+// should be given to.
+//
+// A [Pool] serves one upstream of the configuration. It owns the look-up of
+// server names, the health checks and the balancing. It never holds a proxied
+// connection: the caller asks [Pool.Pick] for an [Endpoint], connects to it
+// and says how that went. Fail over is the caller's loop, Pick with the same
+// [Tried] until it gives nil.
+//
+//	pool := upstream.New(cfg, log)
+//	go pool.Run(ctx)
+//
+//	var tried upstream.Tried
+//	for e := pool.Pick(client, &tried, now); e != nil; e = pool.Pick(client, &tried, now) {
+//		e.Opened()
+//		if err := connect(e.Sockaddr()); err != nil {
+//			e.Failed(err, now)
+//			e.Closed()
+//			continue
+//		}
+//		e.Succeeded()
+//		…
+//		e.Closed()
+//	}
+//
+// What is called for each connection (Pick, Family, Opened, Closed, Succeeded)
+// may be called from any number of threads. It neither allocates nor blocks
+// nor takes a lock: it reads an immutable list of endpoints and their atomic
+// counters. Time there is the caller's monotonic clock in nanoseconds.
+package upstream

@@ -1,0 +1,123 @@
+package upstream
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// penalty is how long an endpoint is tried last after a failed dial.
+const penalty = time.Second
+
+// Endpoint is one socket address of one server. It lives as long as somebody
+// refers to it, also after its server has moved to another address.
+type Endpoint struct {
+	server   *server
+	target   target
+	name     string
+	sockaddr []byte
+	slot     uint8  // in Tried
+	seed     uint64 // for source_hash: the same in every process and after each restart
+
+	connections atomic.Int64
+	penaltyEnd  atomic.Int64 // on the callers' clock; 0 = none
+	health      health
+	lastError   atomic.Pointer[string] // nil when the last dial or probe worked
+
+	reportedDown bool // what the log says; belongs to Pool.report
+}
+
+// Sockaddr is the address in the form of connect(2): a struct sockaddr_in,
+// sockaddr_in6 or sockaddr_un. The caller must not change it.
+func (e *Endpoint) Sockaddr() []byte { return e.sockaddr }
+
+// Family is the address family: AF_INET, AF_INET6 or AF_UNIX.
+func (e *Endpoint) Family() int { return e.target.family }
+
+// Address is the server as configured, for example "tcp://db:5432".
+func (e *Endpoint) Address() string { return e.server.name }
+
+// String is the concrete address, for example "tcp 10.0.0.1:5432".
+func (e *Endpoint) String() string { return e.name }
+
+// Opened counts an attempt or connection that starts. Dials count too, so that
+// least_connections sees the load that is on its way.
+func (e *Endpoint) Opened() { e.connections.Add(1) }
+
+// Closed counts the end of an attempt or connection that was Opened.
+func (e *Endpoint) Closed() { e.connections.Add(-1) }
+
+// Succeeded says that a dial worked.
+func (e *Endpoint) Succeeded() {
+	// Nearly always there is nothing to clear. A store would pull the cache
+	// line away from the other threads.
+	if e.penaltyEnd.Load() != 0 {
+		e.penaltyEnd.Store(0)
+	}
+	e.passed()
+}
+
+// Failed says that a dial ended with err, which is not nil, at now on the
+// caller's clock. For a second other endpoints are preferred. With health
+// checks on it counts as a failed probe. A server name is looked up again soon.
+func (e *Endpoint) Failed(err error, now int64) {
+	e.penaltyEnd.Store(now + int64(penalty))
+	e.failed(err)
+	e.server.lookUpSoon()
+}
+
+// passed records a dial or probe that worked.
+func (e *Endpoint) passed() {
+	if e.lastError.Load() != nil {
+		e.lastError.Store(nil)
+	}
+	if e.health.record(true) {
+		e.server.pool.changed.signal()
+	}
+}
+
+// failed records a dial or probe that did not work.
+func (e *Endpoint) failed(err error) {
+	text := reason(err)
+	e.lastError.Store(&text)
+	if e.health.record(false) {
+		e.server.pool.changed.signal()
+	}
+}
+
+// label begins each log line about the endpoint.
+func (e *Endpoint) label() string {
+	label := e.server.label()
+	if e.server.kind == named {
+		label += " (" + e.target.address + ")"
+	}
+	return label
+}
+
+// lastErrorText is "" when the last dial or probe worked.
+func (e *Endpoint) lastErrorText() string {
+	if text := e.lastError.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// grade is how much an endpoint is wanted; lower is better.
+type grade uint8
+
+const (
+	ready     grade = iota
+	penalised       // failed a dial a moment ago
+	down            // failed its health checks; still tried when there is nothing better
+	noGrade         // worse than any
+)
+
+func (e *Endpoint) grade(now int64) grade {
+	switch {
+	case e.health.down():
+		return down
+	case now < e.penaltyEnd.Load():
+		return penalised
+	default:
+		return ready
+	}
+}
