@@ -7,7 +7,7 @@
 //
 //	engine, err := proxy.New(proxy.Options{Version: "1.0", Descriptors: 20000, Log: log})
 //	…
-//	err = engine.Start(ctx, cfg, sockets)
+//	engine.Start(ctx, cfg, sockets)
 //	…
 //	engine.Stop(ctx) // until ctx ends, connections may finish
 package proxy

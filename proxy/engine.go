@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -18,6 +17,7 @@ import (
 // Options of an Engine.
 type Options struct {
 	Version     string
+	Loops       int // event loops of the relay
 	Descriptors int // the process's limit of open descriptors
 	Log         *slog.Logger
 }
@@ -63,7 +63,7 @@ type listening struct {
 // New makes an engine that serves nothing yet.
 func New(o Options) (*Engine, error) {
 	e := &Engine{options: o, log: o.Log, started: time.Now(), state: status.Starting, stopPools: func() {}}
-	r, err := relay.New(relay.Options{Descriptors: o.Descriptors, Log: o.Log, OnEnd: e.logEnd})
+	r, err := relay.New(relay.Options{Loops: o.Loops, Descriptors: o.Descriptors, Log: o.Log, OnEnd: e.logEnd})
 	if err != nil {
 		return nil, err
 	}
@@ -71,19 +71,16 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Start serves cfg on the sockets, which are the engine's from now on. The names
-// of its servers are looked up first, for as long as ctx allows. It is called once.
-func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket) error {
+// Start serves cfg on the sockets, which are the engine's from now on; each is for
+// a listener of cfg. The names of its servers are looked up first, for as long as
+// ctx allows. It is called once.
+func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	services := e.services(cfg)
 	e.awaitNames(ctx)
 	for _, s := range sockets {
-		service := services[s.Listener]
-		if service == nil {
-			return fmt.Errorf("socket %s is for listener %q, which is not in the config", s.Label, s.Listener)
-		}
-		e.sockets = append(e.sockets, &listening{Socket: s, relayed: relay.NewSocket(s.FD, s.Label, service)})
+		e.sockets = append(e.sockets, &listening{Socket: s, relayed: relay.NewSocket(s.FD, s.Label, services[s.Listener])})
 	}
 	e.config = cfg
 	e.generation++
@@ -94,7 +91,6 @@ func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket
 		e.relay.Serve(l.relayed)
 		e.log.Info("listening", "listener", l.Listener, "socket", l.Label, "origin", l.Origin)
 	}
-	return nil
 }
 
 // services makes what each listener does, and starts the pools.

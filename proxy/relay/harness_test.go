@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	if s.network == "" {
 		s.network = "tcp"
 	}
+	if s.loops == 0 {
+		s.loops = 2
+	}
 	if s.backlog == 0 {
 		s.backlog = 1024
 	}
@@ -71,13 +75,13 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	if s.service != nil {
 		s.service(service)
 	}
-	descriptors := 20000
+	most := 20000
 	if s.spare > 0 {
-		descriptors = openDescriptors() + s.spare
+		most = len(descriptors()) + s.spare
 	}
 	r := &rig{t: t, network: s.network, service: service, ends: make(chan End, 10000)}
 	r.fd, r.address = listenRaw(t, s.network, s.backlog)
-	relay, err := New(Options{Loops: s.loops, Descriptors: descriptors, Log: slog.New(slog.DiscardHandler), OnEnd: func(e End) { r.ends <- e }})
+	relay, err := New(Options{Loops: s.loops, Descriptors: most, Log: slog.New(slog.DiscardHandler), OnEnd: func(e End) { r.ends <- e }})
 	require.NoError(t, err)
 	relay.SetReporting(true)
 	r.relay = relay
@@ -155,24 +159,23 @@ func newBackend(t *testing.T, network string, serve func(net.Conn)) *backend {
 	l, err := net.Listen(network, address)
 	require.NoError(t, err)
 	b := &backend{listener: l, address: addressOf(l.Addr())}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			running.Go(func() {
 				defer c.Close()
 				_ = c.SetDeadline(time.Now().Add(patience))
 				serve(c)
-			}()
+			})
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		<-done
+		running.Wait()
 	})
 	return b
 }
@@ -185,7 +188,7 @@ func addressOf(a net.Addr) config.Address {
 }
 
 func echo(c net.Conn) {
-	_, _ = io.Copy(c, c)
+	_, _ = io.Copy(struct{ io.Writer }{c}, c) // not by splice, which leaves pipes in a pool
 	_ = c.(interface{ CloseWrite() error }).CloseWrite()
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,27 +11,37 @@ import (
 
 // TestMain fails the run when a descriptor or a goroutine outlives the tests.
 func TestMain(m *testing.M) {
-	before := openDescriptors()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if after := openDescriptors(); code == 0 && after > before {
-			fmt.Fprintf(os.Stderr, "%d descriptors before the tests, %d after\n", before, after)
-			code = 1
+		for _, fd := range descriptors() {
+			if !inherited[fd] && (strings.Contains(fd, "socket:") || strings.Contains(fd, "pipe:")) {
+				fmt.Fprintln(os.Stderr, "descriptor left open:", fd)
+				code = 1
+			}
 		}
 		os.Exit(code)
 	}))
 }
 
-func openDescriptors() int {
+// inherited is what the process was started with.
+var inherited = func() map[string]bool {
+	set := map[string]bool{}
+	for _, fd := range descriptors() {
+		set[fd] = true
+	}
+	return set
+}()
+
+// descriptors lists what is open, as "7 socket:[4711]".
+func descriptors() []string {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		panic(err)
 	}
-	n := 0
+	var open []string
 	for _, e := range entries {
-		// The runtime's own epoll and eventfd appear with the first network call.
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to[0] != 'a' {
-			n++
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			open = append(open, e.Name()+" "+to)
 		}
 	}
-	return n
+	return open
 }

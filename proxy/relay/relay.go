@@ -3,7 +3,6 @@ package relay
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 
 // Options of a Relay.
 type Options struct {
-	Loops       int // event loops; 0 = one a core that this process may use
+	Loops       int // event loops, at least 1; one a core is best
 	Descriptors int // the process's limit of open descriptors
 	Log         *slog.Logger
 	OnEnd       func(End) // called for each ended connection while SetReporting is on, from one goroutine
@@ -38,9 +37,6 @@ type Relay struct {
 
 // New starts the loops of a relay that serves nothing yet.
 func New(o Options) (*Relay, error) {
-	if o.Loops == 0 {
-		o.Loops = runtime.GOMAXPROCS(0)
-	}
 	r := &Relay{
 		options: o, began: time.Now(),
 		ceiling: o.Descriptors - min(reserve, o.Descriptors/8),

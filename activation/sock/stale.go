@@ -1,0 +1,53 @@
+package sock
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// removeStale removes a socket file on which nobody answers. It fails with
+// EADDRINUSE when somebody does, and with ErrNotSocketFile for other files. The
+// caller holds the directory's lock.
+func removeStale(path string) error {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // its owner has just gone in good order
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK { // a symbolic link too: it is not ours to follow
+		return ErrNotSocketFile
+	}
+	if err := probe(path); err != nil {
+		return err
+	}
+	if err := unix.Unlink(path); err != nil {
+		return fmt.Errorf("remove the stale file: %w", err)
+	}
+	return nil
+}
+
+// probe connects to a socket file. It gives nil when nobody has it open, and
+// EADDRINUSE when somebody has: also when its queue is full (EAGAIN) or it is a
+// socket of another type (EPROTOTYPE).
+func probe(path string) error {
+	fd, err := socket(unix.AF_UNIX, 0)
+	if err != nil {
+		return err
+	}
+	err = unix.Connect(fd.Raw(), &unix.SockaddrUnix{Name: path})
+	if closeErr := fd.Close(); closeErr != nil {
+		return closeErr
+	}
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return nil
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("ask who answers there: %w", err)
+	}
+	return unix.EADDRINUSE
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+)
+
+// Exit codes, after the Linux Standard Base, "Init Script Actions", as daemon(7)
+// asks.
+const (
+	exitDone       = 0
+	exitFailed     = 1 // failed, or refused by the running instance
+	exitUsage      = 2
+	exitPermission = 4
+	exitConfig     = 6 // bad or missing
+	exitNotRunning = 7
+
+	exitStatusNotRunning = 3 // of status alone
+)
+
+// codedError is an error whose exit code depends on the verb.
+type codedError struct {
+	code int
+	err  error  // nil = all has been said on standard output
+	hint string // "" = none
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }
+
+// exitCode is the one place that maps errors to exit codes.
+func exitCode(err error) int {
+	var coded *codedError
+	var bad *config.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, fs.ErrPermission): // before bad: a file that may not be read is not a bad one
+		return exitPermission
+	case errors.As(err, &bad):
+		return exitConfig
+	case errors.Is(err, control.ErrNotRunning):
+		return exitNotRunning
+	}
+	return exitFailed
+}
+
+// printError says what went wrong and, where it is known, what to do.
+func printError(w io.Writer, err error) {
+	var bad *config.Error
+	var coded *codedError
+	var sockets activation.AcquireError
+	switch {
+	case err == nil:
+	case errors.As(err, &sockets):
+		for _, s := range sockets {
+			say(w, "error", s.Error())
+			say(w, "hint", s.Hint())
+		}
+	case errors.As(err, &bad):
+		for _, p := range bad.Problems {
+			hint := p.Hint
+			p.Hint = "" // it gets a line of its own
+			say(w, "error", p.String())
+			say(w, "hint", hint)
+		}
+	case errors.As(err, &coded):
+		say(w, "error", coded.Error())
+		say(w, "hint", coded.hint)
+	default:
+		say(w, "error", err.Error())
+		say(w, "hint", hintFor(err))
+	}
+}
+
+// say prints each line of text behind kind, and nothing for no text.
+func say(w io.Writer, kind, text string) {
+	if text == "" {
+		return
+	}
+	for line := range strings.Lines(text) {
+		_, _ = fmt.Fprintf(w, "%s: %s\n", kind, printable(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+func hintFor(err error) string {
+	switch {
+	case errors.Is(err, control.ErrInUse):
+		return "stop that instance, or choose another path with --control-socket"
+	case errors.Is(err, control.ErrNotRunning):
+		return notRunningHint
+	case errors.Is(err, fs.ErrPermission):
+		return "run it as root or as the user of the instance, or choose other paths and ports"
+	}
+	return ""
+}
+
+const notRunningHint = "start it with holdfast serve, or name its socket with --control-socket"
+
+// usage makes err one of wrong usage of cmd.
+func usage(cmd *cobra.Command, err error) error {
+	return &codedError{code: exitUsage, err: err, hint: cmd.CommandPath() + " --help says how"}
+}

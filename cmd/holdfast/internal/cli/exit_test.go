@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+)
+
+func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
+	wrapped := func(err error) error { return fmt.Errorf("control socket /run/x.sock: %w", err) }
+	for name, c := range map[string]struct {
+		err  error
+		code int
+		text string
+	}{
+		"no error": {nil, 0, ""},
+		"any other": {
+			errors.New("listener web (tcp 127.0.0.1:80): address already in use"), 1,
+			"error: listener web (tcp 127.0.0.1:80): address already in use\n",
+		},
+		"several in one": {
+			errors.Join(errors.New("one"), errors.New("two")), 1,
+			"error: one\nerror: two\n",
+		},
+		"wrong usage": {
+			usage(newRoot(), errors.New("no command")), 2,
+			"error: no command\nhint: holdfast --help says how\n",
+		},
+		"no permission for a file": {
+			wrapped(fs.ErrPermission), 4,
+			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
+		},
+		"no permission for a port": {
+			fmt.Errorf("listener web (tcp 127.0.0.1:80): %w", unix.EACCES), 4,
+			"error: listener web (tcp 127.0.0.1:80): permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
+		},
+		"not permitted": {unix.EPERM, 4, "error: operation not permitted\nhint: run it as root or as the user of the instance, or choose other paths and ports\n"},
+		"bad config": {
+			wrapped(&config.Error{Problems: []config.Problem{
+				{File: "a.toml", Line: 3, Column: 1, Key: "listener.web.upstream", Message: "no upstream named \"ap\"", Hint: "did you mean \"app\"?"},
+				{Message: "something else"},
+			}}), 6,
+			"error: a.toml:3:1: listener.web.upstream: no upstream named \"ap\"\nhint: did you mean \"app\"?\nerror: something else\n",
+		},
+		"terminal codes": {errors.New("answer \x1b[2J"), 1, "error: answer \uFFFD[2J\n"},
+		"not running": {
+			wrapped(control.ErrNotRunning), 7,
+			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve, or name its socket with --control-socket\n",
+		},
+		"not running, for status": {
+			statusError(wrapped(control.ErrNotRunning)), 3,
+			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve, or name its socket with --control-socket\n",
+		},
+		"other trouble of status": {
+			statusError(wrapped(errors.New("no answer"))), 1,
+			"error: control socket /run/x.sock: no answer\n",
+		},
+		"another instance": {
+			wrapped(fmt.Errorf("%w by process 12 (holdfast)", control.ErrInUse)), 1,
+			"error: control socket /run/x.sock: in use by process 12 (holdfast)\nhint: stop that instance, or choose another path with --control-socket\n",
+		},
+		"all said already": {&codedError{code: exitConfig}, 6, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.code, exitCode(c.err))
+			var text bytes.Buffer
+			printError(&text, c.err)
+			assert.Equal(t, c.text, text.String())
+		})
+	}
+}
+
+// A file that may not be read is a matter of rights, not of its content.
+func TestUnreadableConfigIsNoPermission(t *testing.T) {
+	if unix.Geteuid() == 0 {
+		t.Skip("root may read every file")
+	}
+	file := t.TempDir() + "/holdfast.toml"
+	require.NoError(t, unix.Mknod(file, unix.S_IFREG, 0))
+	_, err := config.Load(config.Source{File: file})
+	assert.Equal(t, exitPermission, exitCode(err))
+}

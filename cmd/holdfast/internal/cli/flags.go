@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// defaultConfig is the file of serve and check where no flag names one.
+const defaultConfig = "/etc/holdfast/holdfast.toml"
+
+// configFlag adds --config.
+func configFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "config", defaultConfig, "configuration `FILE` (.toml, .yaml or .json)")
+	must(cmd.MarkFlagFilename("config", "toml", "yaml", "yml", "json"))
+}
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "print JSON, for programs")
+}
+
+// must is for calls that fail only if the flag they name was not added.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// controlFlag adds --control-socket to a command that asks a running instance.
+func controlFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "control-socket", "", "`PATH` of the instance's control socket (default: the first that exists of\n$RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/holdfast, /run/holdfast)")
+	must(cmd.MarkFlagFilename("control-socket"))
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+)
+
+// logLevels are the values of --log-level.
+var logLevels = []string{string(config.LogDebug), string(config.LogInfo), string(config.LogWarn), string(config.LogError)}
+
+// serveFlags is what the command line of serve says.
+type serveFlags struct {
+	file     string
+	over     config.Overrides
+	logLevel string // "" = as configured
+	demo     bool
+}
+
+func newServe() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Proxy connections until told to stop",
+		Long: `Proxies connections as the configuration says, and the flags over it. The file
+may be missing if --upstream is given and sockets come from --listen or from a
+systemd socket unit.
+
+TERM and INT stop: open connections get drain_timeout to end, a second signal
+ends them at once.`,
+		Example: `  holdfast serve --demo
+  holdfast serve --listen tcp://:8080 --upstream tcp://127.0.0.1:9000`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.check(cmd); err != nil {
+				return err
+			}
+			if flags.demo {
+				return serveDemo(cmd.Context(), flags)
+			}
+			return serve(cmd.Context(), flags, config.Source{
+				File:         flags.file,
+				FileOptional: !cmd.Flags().Changed("config"),
+				Environ:      os.Environ(),
+				Overrides:    flags.over,
+			})
+		},
+	}
+	configFlag(cmd, &flags.file)
+	f := cmd.Flags()
+	f.StringArrayVar(&flags.over.Listen, "listen", nil, "`ADDRESS` to listen on, such as tcp://:8080 or unix:///run/x.sock (repeatable)")
+	f.StringVar(&flags.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
+	f.StringVar(&flags.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
+	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket that a replacement asks")
+	f.StringVar(&flags.logLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
+	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
+	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+// check refuses flags that contradict each other.
+func (f serveFlags) check(cmd *cobra.Command) error {
+	if f.logLevel != "" && !slices.Contains(logLevels, f.logLevel) {
+		return usage(cmd, fmt.Errorf("--log-level is one of %q, not %q", logLevels, f.logLevel))
+	}
+	if !f.demo {
+		return nil
+	}
+	for _, name := range []string{"config", "upstream"} {
+		if cmd.Flags().Changed(name) {
+			return usage(cmd, fmt.Errorf("--demo brings its own upstream, it does not go with --%s", name))
+		}
+	}
+	return nil
+}
+
+// serve loads source and runs the daemon on it until that has stopped.
+func serve(ctx context.Context, flags serveFlags, source config.Source) error {
+	loaded, err := config.Load(source)
+	if err != nil {
+		return err
+	}
+	if flags.logLevel != "" {
+		loaded.Global.LogLevel = config.LogLevel(flags.logLevel)
+	}
+	if flags.demo { // an open page would hold up the stop for a minute
+		loaded.Global.DrainTimeout = config.Timeout{}
+	}
+	return daemon.Run(ctx, daemon.Options{
+		Config:     loaded,
+		ConfigFile: source.File,
+		Version:    thisBuild().Version,
+	})
+}

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// signals are those that this process acts on.
+type signals struct {
+	stop chan string // TERM or INT, by name
+	dump chan struct{}
+	in   chan os.Signal
+}
+
+// catchSignals takes the signals over from their defaults. A peer that is gone
+// must not end the process by PIPE; HUP must not either, when a terminal closes.
+func catchSignals() *signals {
+	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
+	signal.Ignore(unix.SIGPIPE, unix.SIGHUP)
+	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
+	go s.sort()
+	return s
+}
+
+// sort hands each signal to who acts on it. It ends with release.
+func (s *signals) sort() {
+	for sig := range s.in {
+		switch sig {
+		case unix.SIGUSR1:
+			select {
+			case s.dump <- struct{}{}:
+			default: // one is due already
+			}
+		default:
+			select {
+			case s.stop <- unix.SignalName(sig.(unix.Signal)):
+			default: // two are enough for anything
+			}
+		}
+	}
+}
+
+func (s *signals) release() {
+	signal.Stop(s.in)
+	close(s.in)
+}

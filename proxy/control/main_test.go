@@ -1,0 +1,88 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// childSocket makes the test binary a client of the socket it names, for tests
+// that need a client which is another process.
+const childSocket = "CONTROL_TEST_CHILD_SOCKET"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childSocket); path != "" {
+		_, err := NewClient(path).Status(context.Background())
+		fmt.Println(err)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what is due at once.
+const patience = 10 * time.Second
+
+// canned is an instance whose status never changes.
+type canned status.Status
+
+func (c canned) Status() status.Status { return status.Status(c) }
+
+var sample = canned{
+	Version:    "1.2.3",
+	PID:        4711,
+	Generation: 7,
+	State:      status.Running,
+	StartedAt:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	Listeners: status.Listeners{Sockets: []status.Socket{
+		{Socket: "tcp 127.0.0.1:8080", Names: []string{"web"}, State: status.SocketActive, Generations: []uint64{7}, Origin: "bind"},
+	}},
+	Upstreams: []status.Upstream{{Name: "app", Servers: []status.Server{{Address: "tcp://127.0.0.1:9000", Healthy: true}}}},
+}
+
+// socketPath is short whatever the test's name: a socket's path holds 107 bytes.
+func socketPath(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "control")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	return filepath.Join(dir, "control.sock")
+}
+
+// startServer serves sample at path until the test ends.
+func startServer(t testing.TB, path string, log *slog.Logger) {
+	t.Helper()
+	socket, err := Listen(path)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, socket, sample, log) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			assert.NoError(t, err)
+		case <-time.After(patience):
+			assert.Fail(t, "the server does not end")
+		}
+		assert.NoFileExists(t, path)
+	})
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// ask is a client's whole life: it must be answered in time.
+func ask(path string) (status.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return NewClient(path).Status(ctx)
+}
