@@ -105,7 +105,7 @@ func (l *loop) dialed(p *pair, bad bool) {
 	if !p.side[server].writable {
 		return
 	}
-	if p.side[server].tcp && connectedTo(p.side[server].fd, p.endpoint.Sockaddr()) {
+	if p.side[server].tcp && l.relay.selfConnected(p.side[server].fd, p.endpoint.Sockaddr()) {
 		l.attemptFailed(p, unix.ECONNREFUSED)
 		l.dial(p)
 		return

@@ -122,9 +122,10 @@ func TestRelayIsNotItsOwnServer(t *testing.T) {
 	in := bound.(*unix.SockaddrInet4)
 	raw[2], raw[3] = byte(in.Port>>8), byte(in.Port)
 	copy(raw[4:], in.Addr[:])
-	assert.True(t, connectedTo(int32(fd), raw[:]))
-	raw[3]++
-	assert.False(t, connectedTo(int32(fd), raw[:]))
+	r := &Relay{ephemeral: 1}
+	assert.True(t, r.selfConnected(int32(fd), raw[:]))
+	raw[4]++
+	assert.False(t, r.selfConnected(int32(fd), raw[:]))
 }
 
 func TestClientThatLeavesWhileItWaitsIsForgotten(t *testing.T) {

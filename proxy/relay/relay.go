@@ -28,6 +28,8 @@ type Relay struct {
 	began   time.Time
 	ceiling int // descriptors from this number up are not for connections
 
+	ephemeral uint16 // first port that connecting sockets are given
+
 	reporting atomic.Bool
 	unlogged  atomic.Int64
 	ends      chan End
@@ -39,8 +41,9 @@ type Relay struct {
 func New(o Options) (*Relay, error) {
 	r := &Relay{
 		options: o, began: time.Now(),
-		ceiling: o.Descriptors - min(reserve, o.Descriptors/8),
-		ends:    make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
+		ceiling:   o.Descriptors - min(reserve, o.Descriptors/8),
+		ephemeral: firstEphemeral(),
+		ends:      make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
 	}
 	for i := range o.Loops {
 		l, err := newLoop(r, i)

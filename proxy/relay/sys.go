@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
@@ -108,16 +107,6 @@ func unread(fd int32) int {
 		return 0
 	}
 	return n
-}
-
-// connectedTo tells whether a socket's own address is sockaddr. A TCP socket that
-// has connected to its own address talks to itself: TCP allows it, and on the
-// loopback it happens when nobody listens on a port of the ephemeral range.
-func connectedTo(fd int32, sockaddr []byte) bool {
-	var own [unix.SizeofSockaddrAny]byte
-	size := uint32(len(own))
-	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&own)), uintptr(unsafe.Pointer(&size)))
-	return errno == 0 && bytes.Equal(own[:size], sockaddr)
 }
 
 // addrPort reads an IP socket address; anything else gives the zero AddrPort.
