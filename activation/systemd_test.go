@@ -110,7 +110,7 @@ func activated(t *testing.T, child string, env []string, files ...*os.File) stri
 	for _, e := range env {
 		script = "export " + e + "\n" + script
 	}
-	cmd := exec.Command("/bin/sh", "-c", script, self(t)) //nolint:gosec // our own binary
+	cmd := exec.Command("/bin/sh", "-c", script, self(t))
 	cmd.Env = append(os.Environ(), "ACTIVATION_TEST_CHILD="+child, "GORACE=atexit_sleep_ms=0")
 	cmd.ExtraFiles = files
 	cmd.Stderr = os.Stderr
@@ -238,8 +238,8 @@ func init() {
 
 // greet accepts one client, within some seconds, and sends it the text.
 func greet(s activation.Socket, text string) error {
-	const patience = 10_000                                                                                     // ms
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(s.FD.Raw()), Events: unix.POLLIN}}, patience); err != nil { //nolint:gosec // a descriptor
+	const patience = 10_000 // ms
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(s.FD.Raw()), Events: unix.POLLIN}}, patience); err != nil {
 		return err
 	}
 	raw, _, err := unix.Accept4(s.FD.Raw(), unix.SOCK_CLOEXEC)
@@ -259,7 +259,7 @@ func TestRealSocketActivation(t *testing.T) {
 	path, abstract, own := filepath.Join(dir, "unit"), "@"+dir, filepath.Join(dir, "own")
 	v4, v6 := freePort(t, "127.0.0.1:0"), freePort(t, "[::1]:0")
 
-	cmd := exec.Command(tool, "-l", v4, "-l", v6, "-l", path, "-l", abstract, "--fdname=a:b:a:elsewhere", //nolint:gosec // test
+	cmd := exec.Command(tool, "-l", v4, "-l", v6, "-l", path, "-l", abstract, "--fdname=a:b:a:elsewhere",
 		"-E", "ACTIVATION_TEST_CHILD=serve", "-E", "OWN="+own, "-E", "GORACE=atexit_sleep_ms=0", self(t))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

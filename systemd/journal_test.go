@@ -35,7 +35,7 @@ func decode(t *testing.T, message string) map[string]string {
 		if !text {
 			require.GreaterOrEqual(t, len(rest), 8)
 			n := binary.LittleEndian.Uint64([]byte(rest))
-			require.Less(t, n, uint64(len(rest)-8)) //nolint:gosec // checked above
+			require.Less(t, n, uint64(len(rest)-8))
 			value, rest = rest[8:8+n], rest[8+n:]
 			require.Equal(t, byte('\n'), rest[0])
 			rest = rest[1:]

@@ -69,7 +69,7 @@ func (w *lineWriter) writeLine(line []byte) error {
 
 // writeWithin writes when the descriptor takes something within the given time.
 func writeWithin(fd int, b []byte, wait time.Duration) error {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}} //nolint:gosec // a descriptor
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	var ready int
 	err := retryEINTR(func() (err error) {
 		ready, err = unix.Poll(poll, int(wait.Milliseconds()))

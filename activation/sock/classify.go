@@ -124,7 +124,7 @@ func (i Info) identity(sa unix.Sockaddr) Addr {
 }
 
 func (i Info) ipIdentity(addr netip.Addr, port int) Addr {
-	ap := netip.AddrPortFrom(addr, uint16(port)) //nolint:gosec // a port from the kernel
+	ap := netip.AddrPortFrom(addr, uint16(port))
 	switch {
 	case i.Type == unix.SOCK_STREAM && (i.Protocol == unix.IPPROTO_TCP || i.Protocol == unix.IPPROTO_MPTCP):
 		return TCP(ap)

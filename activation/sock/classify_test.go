@@ -257,7 +257,7 @@ func TestPeerCredentialsAreThoseOfTheOtherProcess(t *testing.T) {
 	defer b.Close()
 	got, err := sock.PeerCredentials(a.Raw())
 	require.NoError(t, err)
-	assert.Equal(t, sock.Credentials{PID: os.Getpid(), UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, got) //nolint:gosec // 32-bit in Linux
+	assert.Equal(t, sock.Credentials{PID: os.Getpid(), UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, got)
 
 	r, _ := openPipe(t)
 	_, err = sock.PeerCredentials(r.Raw())

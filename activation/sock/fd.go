@@ -19,7 +19,7 @@ type FD struct {
 // NewFD makes the caller the owner of an open descriptor.
 func NewFD(raw int) *FD {
 	fd := &FD{}
-	fd.plus1.Store(int32(raw) + 1) //nolint:gosec // the kernel's descriptors are 32-bit
+	fd.plus1.Store(int32(raw) + 1)
 	traceOpen(fd)
 	return fd
 }

@@ -78,7 +78,7 @@ func zoneID(zone string) (uint32, error) {
 		return 0, nil
 	}
 	if ifc, err := net.InterfaceByName(zone); err == nil {
-		return uint32(ifc.Index), nil //nolint:gosec // an interface index from the kernel
+		return uint32(ifc.Index), nil
 	}
 	id, err := strconv.ParseUint(zone, 10, 32)
 	if err != nil {

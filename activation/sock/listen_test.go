@@ -31,7 +31,7 @@ func child(t *testing.T, name string, args ...string) string {
 	exe, err := os.Open("/proc/self/exe") // the user may not read the build directory
 	require.NoError(t, err)
 	defer exe.Close()
-	cmd := exec.Command("/proc/self/fd/3", args...) //nolint:gosec // our own binary
+	cmd := exec.Command("/proc/self/fd/3", args...)
 	cmd.ExtraFiles = []*os.File{exe}
 	cmd.Env = append(os.Environ(), "SOCK_TEST_CHILD="+name, "GORACE=atexit_sleep_ms=0")
 	cmd.Dir = "/"

@@ -122,7 +122,7 @@ func TestListenUnixNeverRemovesOtherFiles(t *testing.T) {
 		require.ErrorIs(t, err, sock.ErrNotSocketFile)
 		assert.Equal(t, "remove it or choose another path", sock.Hint(err))
 	}
-	text, err := os.ReadFile(file) //nolint:gosec // our own file
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, "precious", string(text))
 	assert.FileExists(t, stale)
@@ -245,7 +245,7 @@ func init() {
 
 func TestKill9LeavesNoObstacle(t *testing.T) {
 	path := socketPath(t)
-	cmd := exec.Command("/proc/self/exe", path) //nolint:gosec // our own binary
+	cmd := exec.Command("/proc/self/exe", path)
 	cmd.Env = append(os.Environ(), "SOCK_TEST_CHILD=listen and wait")
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)

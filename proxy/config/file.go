@@ -59,7 +59,7 @@ func readFile(file string) ([]byte, []Problem) {
 }
 
 func readLimited(file string) ([]byte, error) {
-	f, err := os.Open(file) //nolint:gosec // the operator names the file
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}

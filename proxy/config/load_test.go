@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -228,5 +227,5 @@ func TestNoConfigWithoutAnError(t *testing.T) {
 	t.Parallel()
 	c, err := parse("f.toml", "x = 1")
 	assert.Nil(t, c)
-	assert.True(t, errors.As(err, new(*Error)))
+	assert.ErrorAs(t, err, new(*Error))
 }

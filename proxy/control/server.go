@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,6 +50,8 @@ func Serve(ctx context.Context, socket *Socket, instance Instance, log *slog.Log
 	if err := server.Shutdown(stop); err != nil {
 		_ = server.Close()
 	}
-	_ = <-ended // http.ErrServerClosed
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("control socket %s: %w", socket.path, err)
+	}
 	return nil
 }

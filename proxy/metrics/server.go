@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,7 +54,9 @@ func Serve(ctx context.Context, listener net.Listener, instance Instance, log *s
 	if err := server.Shutdown(stop); err != nil {
 		_ = server.Close()
 	}
-	_ = <-ended // http.ErrServerClosed
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("metrics on %s: %w", listener.Addr(), err)
+	}
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 // form. When either is not an IP address, as with a Unix socket, the header
 // says so: UNKNOWN in version 1, LOCAL in version 2.
 func Append(b []byte, version int, src, dst netip.AddrPort) []byte {
-	header := pp.HeaderProxyFromAddrs(byte(version), net.TCPAddrFromAddrPort(src), net.TCPAddrFromAddrPort(dst)) //nolint:gosec // 1 or 2
+	header := pp.HeaderProxyFromAddrs(byte(version), net.TCPAddrFromAddrPort(src), net.TCPAddrFromAddrPort(dst))
 	// Format fails for addresses that do not fit the family only, and the
 	// family was just chosen to fit.
 	text, _ := header.Format()

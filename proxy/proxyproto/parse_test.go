@@ -24,7 +24,7 @@ func capture(t testing.TB, name string) []byte {
 // v2 builds a header by hand: command, family and what follows the length.
 func v2(command, family byte, body ...byte) []byte {
 	b := append(bytes.Clone(pp.SIGV2), command, family)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(body))) //nolint:gosec // small
+	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
 	return append(b, body...)
 }
 

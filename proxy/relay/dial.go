@@ -24,13 +24,17 @@ func (l *loop) dial(p *pair) {
 			l.wait(p)
 			return
 		}
-		if errno := l.socketFor(p, e.Family()); errno != 0 {
-			l.starve(errno)
-			l.wait(p)
-			return
-		}
 		p.endpoint = e
 		e.Opened()
+		if errno := l.socketFor(p, e.Family()); errno != 0 {
+			l.attemptFailed(p, errno)
+			if exhausted(errno) {
+				l.starve(errno)
+				l.wait(p)
+				return
+			}
+			continue
+		}
 		errno := connect(p.side[server].fd, e.Sockaddr())
 		switch errno {
 		case 0, unix.EINPROGRESS:
@@ -58,8 +62,9 @@ func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
 	p.endpoint.Closed()
 	p.endpoint = nil
 	s := &p.side[server]
-	if s.tcp {
+	if s.tcp && s.fd >= 0 {
 		disconnect(s.fd)
+		*s = side{fd: s.fd, tcp: true, polled: s.polled}
 		return
 	}
 	l.forget(s)
@@ -68,11 +73,7 @@ func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
 // ownFault tells the errors of connect that say nothing against the server: its
 // backlog is full (EAGAIN of a Unix socket), or no local port or memory is free.
 func ownFault(errno unix.Errno) bool {
-	switch errno {
-	case unix.EAGAIN, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE:
-		return true
-	}
-	return false
+	return errno == unix.EAGAIN || errno == unix.EADDRNOTAVAIL || exhausted(errno)
 }
 
 // socketFor makes sure that the server's side has a socket of the family.

@@ -28,11 +28,12 @@ func (l *loop) pump(p *pair, from int) {
 	src, dst := &p.side[from], &p.side[1-from]
 	for budget := burst; ; {
 		for f.owes() {
-			switch l.giveOut(f, dst) {
-			case blocked:
-				return
-			case failed:
+			r := l.giveOut(p, f, dst)
+			if r == failed {
 				l.broke(p, 1-from)
+				return
+			}
+			if r == blocked {
 				return
 			}
 		}
@@ -118,23 +119,19 @@ func (l *loop) noBytes(src *side, errno unix.Errno) result {
 }
 
 // giveOut writes to the destination once.
-func (l *loop) giveOut(f *flow, dst *side) result {
+func (l *loop) giveOut(p *pair, f *flow, dst *side) result {
 	if !dst.writable {
 		return blocked
 	}
 	if f.piped > 0 {
-		return l.spliceOut(f, dst)
+		return l.spliceOut(p, f, dst)
 	}
 	b := l.buffers.bytes(f.buf)[f.off:f.end]
 	n, errno := send(dst.fd, b)
-	switch errno {
-	case 0:
-	case unix.EAGAIN:
-		dst.writable = false
-		return blocked
-	default:
-		return failed
+	if errno != 0 {
+		return refused(dst, errno)
 	}
+	p.active = l.now
 	if n < len(b) {
 		f.off += uint32(n)
 		dst.writable = false
@@ -142,6 +139,15 @@ func (l *loop) giveOut(f *flow, dst *side) result {
 	}
 	l.dropBuffer(f)
 	return went
+}
+
+// refused tells what an error of a write means.
+func refused(dst *side, errno unix.Errno) result {
+	if errno != unix.EAGAIN {
+		return failed
+	}
+	dst.writable = false
+	return blocked
 }
 
 // rest gives back what a direction needs only while bytes move.

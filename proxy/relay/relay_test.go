@@ -127,11 +127,8 @@ func writeUntilError(c net.Conn) error {
 			}
 		}
 	}()
-	if _, err := io.Copy(io.Discard, c); err != nil {
-		<-writes
-		return err
-	}
-	return <-writes
+	_, err := io.Copy(io.Discard, c)
+	return errors.Join(err, <-writes)
 }
 
 func isReset(err error) bool {

@@ -31,6 +31,16 @@ func newSocket(family int) (int32, unix.Errno) {
 	return int32(fd), 0
 }
 
+// exhausted tells the errors that mean that this process or this host has no more
+// descriptors or memory, and may have some again later.
+func exhausted(errno unix.Errno) bool {
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		return true
+	}
+	return false
+}
+
 // setTCP sets the options of every TCP socket here. Set on a listening socket
 // they are those of what it accepts.
 func setTCP(fd int32) {
@@ -64,8 +74,12 @@ func (s *spares) of(family int) *int32 {
 	}
 }
 
-// ready makes sure that there is a spare of the family.
+// ready makes sure that there is a spare of the family; of IPv4 where the family
+// is not known (0).
 func (s *spares) ready(family int) (int32, unix.Errno) {
+	if family == 0 {
+		family = unix.AF_INET
+	}
 	spare := s.of(family)
 	if *spare >= 0 {
 		return *spare, 0

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (p *pipePool) get() int32 {
 	}
 	fd, err := newPipe()
 	if err != nil {
-		p.off = err != unix.EMFILE && err != unix.ENFILE
+		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE)
 		return noPipe
 	}
 	p.made++
@@ -111,16 +112,12 @@ func (l *loop) spliceIn(f *flow, src *side) (int, result) {
 
 // spliceOut moves bytes from the pipe to the destination. With the pipe empty the
 // direction may go back to buffers.
-func (l *loop) spliceOut(f *flow, dst *side) result {
+func (l *loop) spliceOut(p *pair, f *flow, dst *side) result {
 	n, errno := splice(f.pipe, dst.fd, int(f.piped))
-	switch errno {
-	case 0:
-	case unix.EAGAIN:
-		dst.writable = false
-		return blocked
-	default:
-		return failed
+	if errno != 0 {
+		return refused(dst, errno)
 	}
+	p.active = l.now
 	f.piped -= uint32(n)
 	if f.piped > 0 {
 		return went // the pipe gives its pages in pieces: only EAGAIN says that it is full

@@ -22,7 +22,7 @@ type health struct {
 // configure sets the limits before first use. nil = no health checks.
 func (h *health) configure(cfg *config.Health) {
 	if cfg != nil {
-		h.rise, h.fall = uint32(cfg.Rise), uint32(cfg.Fall) //nolint:gosec // checked by package config
+		h.rise, h.fall = uint32(cfg.Rise), uint32(cfg.Fall)
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *Pool) keepProbing(ctx context.Context, e *Endpoint) {
 
 // jitter is d ± 10 %, so that probes of many servers do not march in step.
 func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d)) //nolint:gosec // no secret
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
 
 // permits bounds how much is done at a time.

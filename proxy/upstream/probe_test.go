@@ -100,7 +100,7 @@ func fullListener(t *testing.T) config.Address {
 	require.NoError(t, unix.Listen(fd, 0))
 	name, err := unix.Getsockname(fd)
 	require.NoError(t, err)
-	port := uint16(name.(*unix.SockaddrInet4).Port) //nolint:gosec // a port
+	port := uint16(name.(*unix.SockaddrInet4).Port)
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })

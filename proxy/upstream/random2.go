@@ -14,7 +14,7 @@ func (random2) pick(c candidates, _ netip.Addr) *Endpoint {
 	if c.n == 1 {
 		return c.first
 	}
-	i, j := rand.IntN(c.n), rand.IntN(c.n-1) //nolint:gosec // balancing is no secret
+	i, j := rand.IntN(c.n), rand.IntN(c.n-1)
 	if j >= i {
 		j++
 	}

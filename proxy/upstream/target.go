@@ -104,5 +104,5 @@ func zoneIndex(zone string) (uint32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("no network interface %s", zone)
 	}
-	return uint32(ifi.Index), nil //nolint:gosec // the kernel's indexes are positive
+	return uint32(ifi.Index), nil
 }

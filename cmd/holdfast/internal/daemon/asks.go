@@ -51,7 +51,7 @@ func (d *daemon) ask(socket *control.Socket, listener net.Listener) {
 	}
 	d.serving.Go(func() {
 		if err := metrics.Serve(ctx, listener, d.engine, d.log); err != nil {
-			d.failures <- fmt.Errorf("metrics: %w", err)
+			d.failures <- err
 		}
 	})
 }

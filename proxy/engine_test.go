@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echoServer answers with what it gets, until the test ends.
+func echoServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(patience))
+				_, _ = io.Copy(struct{ io.Writer }{c}, c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		running.Wait()
+	})
+	return l.Addr().String()
+}
+
+// handed is a listening socket as an engine is handed one.
+func handed(t *testing.T, listener string, shared bool) (Socket, string, *atomic.Bool) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.Listen(fd, 128))
+	bound, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(bound.(*unix.SockaddrInet4).Port))
+	closed := new(atomic.Bool)
+	return Socket{FD: fd, Label: "tcp " + address, Listener: listener, Origin: "bind", Shared: shared, Close: func() error {
+		closed.Store(true)
+		return unix.Close(fd)
+	}}, address, closed
+}
+
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, err := config.Parse("test.toml", []byte(text), nil, config.Overrides{})
+	require.NoError(t, err)
+	return cfg
+}
+
+func started(t *testing.T, log *slog.Logger, cfg *config.Config, sockets ...Socket) *Engine {
+	t.Helper()
+	e, err := New(Options{Version: "test", Loops: 2, Descriptors: 20000, Log: log})
+	require.NoError(t, err)
+	e.Start(t.Context(), cfg, sockets)
+	return e
+}
+
+// atOnce leaves connections no time.
+func atOnce() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", address, patience)
+	require.NoError(t, err)
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func ping(t *testing.T, c net.Conn) {
+	t.Helper()
+	_, err := c.Write([]byte("ping"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, 4))
+	require.NoError(t, err)
+}
+
+func TestStatusTellsWhatIsServed(t *testing.T) {
+	server := echoServer(t)
+	socket, address, _ := handed(t, "web", false)
+	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
+	defer e.Stop(atOnce())
+	first := dial(t, address)
+	ping(t, first)
+	second := dial(t, address)
+	ping(t, second)
+	require.NoError(t, second.Close())
+	require.Eventually(t, func() bool { return e.Connections() == 1 }, patience, time.Millisecond, "one is left")
+
+	s := e.Status()
+	assert.Equal(t, status.Running, s.State)
+	assert.EqualValues(t, 1, s.Generation)
+	assert.Equal(t, "connections", s.Keep)
+	assert.Equal(t, []status.Socket{{
+		Socket: "tcp " + address, Names: []string{"web"}, State: status.SocketActive, Generations: []uint64{1},
+		Origin: "bind", Connections: 1, Accepted: 2,
+	}}, s.Listeners.Sockets)
+	assert.Equal(t, []status.Upstream{{Name: "app", Servers: []status.Server{{
+		Address: "tcp://" + server, Healthy: true, Connections: 1,
+	}}}}, s.Upstreams)
+	assert.Equal(t, status.Connections{Active: 1, Accepted: 2, BytesIn: 8, BytesOut: 8}, s.Connections)
+}
+
+func TestStopServesWhoWaitsAndLetsConnectionsFinish(t *testing.T) {
+	server := echoServer(t)
+	socket, address, closed := handed(t, "web", false)
+	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
+	c := dial(t, address)
+	ping(t, c)
+	drain, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.Stop(drain)
+	}()
+	require.Eventually(t, closed.Load, patience, time.Millisecond, "the socket is closed at once")
+	_, err := net.Dial("tcp", address)
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+	ping(t, c) // goes on
+	assert.Equal(t, status.Draining, e.Status().State)
+	require.NoError(t, c.Close())
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		require.Fail(t, "not stopped when the last connection had left")
+	}
+}
+
+func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
+	server := echoServer(t)
+	socket, address, _ := handed(t, "web", true)
+	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
+	c := dial(t, address)
+	ping(t, c)
+	drain, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	e.Stop(drain)
+	got, err := io.ReadAll(c)
+	require.NoError(t, err, "an idle one is ended in order")
+	assert.Empty(t, got)
+}
+
+func TestAccessLogHasOneLineForAConnection(t *testing.T) {
+	server := echoServer(t)
+	socket, address, _ := handed(t, "web", false)
+	cfg := load(t, "[global]\naccess_log = true\n[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	var out bytes.Buffer
+	e := started(t, slog.New(slog.NewTextHandler(&out, nil)), cfg, socket)
+	c := dial(t, address)
+	ping(t, c)
+	from := c.LocalAddr().String()
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return e.Connections() == 0 }, patience, time.Millisecond)
+	e.Stop(t.Context()) // also the writer of the log
+	line := ""
+	for l := range strings.Lines(out.String()) {
+		if strings.Contains(l, "msg=connection") {
+			line += l
+		}
+	}
+	for _, part := range []string{
+		"level=INFO", "listener=web", "client=" + from, "upstream=app", `server="tcp ` + server + `"`,
+		"bytes_in=4", "bytes_out=4", "reason=closed",
+	} {
+		assert.Contains(t, line, part)
+	}
+	assert.Equal(t, 1, strings.Count(line, "\n"))
+}
