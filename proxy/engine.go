@@ -141,8 +141,28 @@ func (e *Engine) awaitNames(ctx context.Context) {
 	}
 }
 
-// Connections is how many are alive now.
-func (e *Engine) Connections() int64 { return e.relay.Stats().Active }
+// Connections is how many are alive now, and how many ever were accepted.
+func (e *Engine) Connections() (active, accepted int64) {
+	s := e.relay.Stats()
+	return s.Active, s.Accepted
+}
+
+// Rest takes every socket out of service if no connection is alive, and tells
+// whether it has; Stop is to follow then. It is for sockets that are all shared:
+// who is in a queue stays there for the next start, and a client that was accepted
+// while Rest looked is served on.
+func (e *Engine) Rest() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.release()
+	if e.relay.Stats().Active == 0 {
+		return true
+	}
+	for _, l := range e.sockets {
+		e.relay.Serve(l.relayed)
+	}
+	return false
+}
 
 // Stop ends the engine. It takes its sockets out of service first, serves who
 // already waits in their queues, lets connections finish until ctx ends, and
@@ -163,15 +183,22 @@ func (e *Engine) drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state = status.Draining
+	e.release()
+	for _, l := range e.sockets {
+		if err := l.Close(); err != nil {
+			e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
+		}
+	}
+}
+
+// release takes every socket out of service, and returns when no loop uses one.
+func (e *Engine) release() {
 	released := make([]<-chan struct{}, len(e.sockets))
 	for i, l := range e.sockets {
 		released[i] = e.relay.Release(l.relayed, !l.Shared)
 	}
-	for i, l := range e.sockets {
-		<-released[i]
-		if err := l.Close(); err != nil {
-			e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
-		}
+	for _, gone := range released {
+		<-gone
 	}
 }
 

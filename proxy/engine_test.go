@@ -84,6 +84,11 @@ func started(t *testing.T, log *slog.Logger, cfg *config.Config, sockets ...Sock
 	return e
 }
 
+func alive(e *Engine) int64 {
+	n, _ := e.Connections()
+	return n
+}
+
 // atOnce leaves connections no time.
 func atOnce() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -119,7 +124,7 @@ func TestStatusTellsWhatIsServed(t *testing.T) {
 	second := dial(t, address)
 	ping(t, second)
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { return e.Connections() == 1 }, patience, time.Millisecond, "one is left")
+	require.Eventually(t, func() bool { return alive(e) == 1 }, patience, time.Millisecond, "one is left")
 
 	s := e.Status()
 	assert.Equal(t, status.Running, s.State)
@@ -187,7 +192,7 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 	ping(t, c)
 	from := c.LocalAddr().String()
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return e.Connections() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return alive(e) == 0 }, patience, time.Millisecond)
 	e.Stop(t.Context()) // also the writer of the log
 	line := ""
 	for l := range strings.Lines(out.String()) {
@@ -202,4 +207,25 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 		assert.Contains(t, line, part)
 	}
 	assert.Equal(t, 1, strings.Count(line, "\n"))
+}
+
+func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
+	server := echoServer(t)
+	socket, address, closed := handed(t, "web", true)
+	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
+	c := dial(t, address)
+	ping(t, c)
+	assert.False(t, e.Rest(), "one is alive")
+	ping(t, dial(t, address)) // still served
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return alive(e) == 1 }, patience, time.Millisecond)
+	e.relay.HangUp()
+	require.True(t, e.Rest())
+	late := dial(t, address)
+	e.Stop(t.Context())
+	assert.True(t, closed.Load())
+	_ = late.Close()
+	_, accepted := e.Connections()
+	assert.EqualValues(t, 2, accepted, "the late one was left to the next start")
 }

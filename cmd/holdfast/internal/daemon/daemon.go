@@ -39,6 +39,7 @@ type daemon struct {
 	log    *slog.Logger
 	engine *proxy.Engine
 	notify *systemd.Notifier
+	idle   idleWatch
 
 	serving  sync.WaitGroup // control socket and metrics
 	stopAsks context.CancelFunc
@@ -91,6 +92,7 @@ func start(ctx context.Context, o Options, log *slog.Logger) (_ *daemon, err err
 	names, cancel := context.WithTimeout(ctx, lookupPatience)
 	defer cancel()
 	d.engine.Start(names, o.Config, sockets)
+	d.idle = d.newIdleWatch(sockets)
 	d.tell(d.notify.Ready)
 	log.Info("serving", "version", o.Version, "config", o.ConfigFile, "listeners", len(o.Config.Listeners), "sockets", len(sockets), "pid", os.Getpid())
 	return d, nil
@@ -98,17 +100,25 @@ func start(ctx context.Context, o Options, log *slog.Logger) (_ *daemon, err err
 
 // run waits for the end and then stops.
 func (d *daemon) run(ctx context.Context, signals *signals) {
+	defer d.idle.stop()
 	for {
 		select {
 		case <-ctx.Done():
 			d.stop(context.Background())
 			return
 		case name := <-signals.stop:
-			d.log.Info("stopping", "signal", name, "connections", d.engine.Connections())
+			active, _ := d.engine.Connections()
+			d.log.Info("stopping", "signal", name, "connections", active)
 			drain, cancel := d.drainTime(signals)
 			d.stop(drain)
 			cancel()
 			return
+		case <-d.idle.due():
+			if d.idle.over(d.engine.Connections()) && d.engine.Rest() {
+				d.log.Info("stopping: no connection for exit_idle")
+				d.stop(ctx)
+				return
+			}
 		case <-signals.dump:
 			d.dump()
 		case err := <-d.failures:

@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/proxy"
+)
+
+// idleWatch tells when the instance has had no connection for exit_idle. Its zero
+// value never does.
+type idleWatch struct {
+	after    time.Duration
+	look     *time.Ticker
+	since    time.Time
+	accepted int64
+}
+
+// newIdleWatch watches where the config asks for it and every socket came from
+// systemd, which starts the service again for the next client. Without that an
+// exit would be an outage.
+func (d *daemon) newIdleWatch(sockets []proxy.Socket) idleWatch {
+	after := d.config.Global.ExitIdle
+	if after == 0 {
+		return idleWatch{}
+	}
+	for _, s := range sockets {
+		if !s.Shared {
+			d.log.Warn("exit_idle has no effect: not every socket came from systemd", "listener", s.Listener, "socket", s.Label)
+			return idleWatch{}
+		}
+	}
+	look := min(max(after/4, 10*time.Millisecond), time.Second)
+	return idleWatch{after: after, look: time.NewTicker(look), since: time.Now()}
+}
+
+// due is when to look again.
+func (w *idleWatch) due() <-chan time.Time {
+	if w.look == nil {
+		return nil
+	}
+	return w.look.C
+}
+
+// over tells whether the time without a connection is up.
+func (w *idleWatch) over(active, accepted int64) bool {
+	if active > 0 || accepted != w.accepted {
+		w.since, w.accepted = time.Now(), accepted
+		return false
+	}
+	return time.Since(w.since) >= w.after
+}
+
+func (w *idleWatch) stop() {
+	if w.look != nil {
+		w.look.Stop()
+	}
+}
