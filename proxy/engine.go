@@ -58,6 +58,7 @@ type Engine struct {
 type listening struct {
 	Socket
 	relayed *relay.Socket
+	closed  bool
 }
 
 // New makes an engine that serves nothing yet.
@@ -76,9 +77,11 @@ func New(o Options) (*Engine, error) {
 // ctx allows. It is called once.
 func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	services := e.services(cfg)
+	e.mu.Unlock()
 	e.awaitNames(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, s := range sockets {
 		e.sockets = append(e.sockets, &listening{Socket: s, relayed: relay.NewSocket(s.FD, s.Label, services[s.Listener])})
 	}
@@ -154,7 +157,13 @@ func (e *Engine) Connections() (active, accepted int64) {
 func (e *Engine) Rest() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.release()
+	released := make([]<-chan struct{}, len(e.sockets))
+	for i, l := range e.sockets {
+		released[i] = e.relay.Release(l.relayed, false)
+	}
+	for _, gone := range released {
+		<-gone
+	}
 	if e.relay.Stats().Active == 0 {
 		return true
 	}
@@ -166,39 +175,50 @@ func (e *Engine) Rest() bool {
 
 // Stop ends the engine. It takes its sockets out of service first, serves who
 // already waits in their queues, lets connections finish until ctx ends, and
-// closes what is left then.
+// closes what is left then. It is called once.
 func (e *Engine) Stop(ctx context.Context) {
-	e.drain()
+	e.mu.Lock()
+	e.state = status.Draining
+	sockets := e.sockets
+	e.mu.Unlock()
+	e.release(ctx, sockets)
 	if left := e.awaitConnections(ctx); left > 0 {
 		e.log.Info("closing what is left", "connections", left)
 		e.relay.HangUp()
 	}
 	e.relay.Close()
+	for _, l := range sockets {
+		e.close(l) // whose queue could not be served in time
+	}
 	e.stopPools()
 	e.running.Wait()
 }
 
-// drain closes every listening socket.
-func (e *Engine) drain() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.state = status.Draining
-	e.release()
-	for _, l := range e.sockets {
-		if err := l.Close(); err != nil {
-			e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
+// release takes sockets out of service, and closes each as soon as its queue is
+// served, so that further clients are refused at once. It gives up when ctx ends.
+func (e *Engine) release(ctx context.Context, sockets []*listening) {
+	released := make([]<-chan struct{}, len(sockets))
+	for i, l := range sockets {
+		released[i] = e.relay.Release(l.relayed, !l.Shared)
+	}
+	for i, l := range sockets {
+		select {
+		case <-released[i]:
+			e.close(l)
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// release takes every socket out of service, and returns when no loop uses one.
-func (e *Engine) release() {
-	released := make([]<-chan struct{}, len(e.sockets))
-	for i, l := range e.sockets {
-		released[i] = e.relay.Release(l.relayed, !l.Shared)
+// close closes a socket that no loop uses, if it is open yet.
+func (e *Engine) close(l *listening) {
+	if l.closed {
+		return
 	}
-	for _, gone := range released {
-		<-gone
+	l.closed = true
+	if err := l.Close(); err != nil {
+		e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
 	}
 }
 

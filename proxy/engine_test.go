@@ -174,7 +174,7 @@ func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
 	c := dial(t, address)
 	ping(t, c)
-	drain, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	drain, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // quiet by then
 	defer cancel()
 	e.Stop(drain)
 	got, err := io.ReadAll(c)
@@ -228,4 +228,30 @@ func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
 	_ = late.Close()
 	_, accepted := e.Connections()
 	assert.EqualValues(t, 2, accepted, "the late one was left to the next start")
+}
+
+func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
+	server := echoServer(t)
+	socket, address, closed := handed(t, "web", false)
+	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	e, err := New(Options{Version: "test", Loops: 2, Descriptors: 1, Log: slog.New(slog.DiscardHandler)}) // none to spare
+	require.NoError(t, err)
+	e.Start(t.Context(), cfg, []Socket{socket})
+	c := dial(t, address)
+	require.Eventually(t, func() bool { return e.Status().Listeners.Sockets[0].Paused }, patience, time.Millisecond)
+	drain, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.Stop(drain)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		require.Fail(t, "Stop hangs")
+	}
+	assert.True(t, closed.Load())
+	_, err = c.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, unix.ECONNRESET, "who waited is told")
 }

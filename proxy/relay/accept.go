@@ -10,13 +10,15 @@ import (
 // after its connections again.
 const acceptBurst = 8
 
-// arrival is an accepted connection that no pair stands for yet.
+// arrival is an accepted connection that no pair stands for yet, with the socket
+// for its server.
 type arrival struct {
-	fd      int32
-	tcp     bool
-	socket  *Socket
-	service *Service
-	peer    netip.AddrPort
+	client   int32
+	upstream int32 // -1 where a socket of the family cannot be made
+	family   int   // of upstream
+	socket   *Socket
+	service  *Service
+	peer     netip.AddrPort
 }
 
 // acceptFrom takes who waits in a socket's queue. Each is accepted and begun
@@ -29,37 +31,46 @@ func (l *loop) acceptFrom(w *watch) {
 	}
 }
 
-// acceptOne takes one client, and returns whether there may be another.
+// acceptOne takes one client, and returns whether there may be another. The socket
+// for its server is made first: who cannot be served is left in the queue.
 func (l *loop) acceptOne(w *watch) (more bool) {
-	service := w.socket.service.Load()
-	if w.gone != nil {
+	service := w.socket.service
+	if w.released != nil {
 		service.Limit.active.Add(1) // the last ones are served whatever the limit
 	} else if !service.Limit.enter() {
-		l.hold(w, service.Limit)
+		l.pauseFor(w, service.Limit)
 		return false
 	}
-	if _, errno := l.spares.ready(service.Pool.Family()); exhausted(errno) {
+	family := service.Pool.Family()
+	if family == 0 {
+		family = unix.AF_INET // not known yet
+	}
+	spare, errno := l.spares.ready(family)
+	if errno == 0 && int(spare) >= l.relay.ceiling {
+		// The kernel gives the lowest free number, so all below are in use.
+		l.spares.close()
+		errno = unix.EMFILE
+	}
+	if exhausted(errno) {
 		l.leave(service.Limit)
-		l.starve(errno)
+		l.pauseAll(errno)
 		return false
 	}
-	fd, errno := accept(w.socket.fd, &l.from)
+	client, errno := accept(w.socket.fd, &l.from)
 	if errno != 0 {
 		l.leave(service.Limit)
 		return l.acceptFailed(w, errno)
 	}
-	to := l.relay.place(l)
-	to.counters.active.Add(1)
+	upstream, _ := l.spares.take(family)
+	w.socket.adopt(client)
 	w.socket.active.Add(1)
 	w.socket.accepted.Add(1)
 	l.counters.accepted.Add(1)
-	a := arrival{fd: fd, tcp: l.from.Addr.Family != unix.AF_UNIX, socket: w.socket, service: service, peer: addrPort(&l.from)}
-	if to == l || !to.give(a) {
+	to := l.relay.place(l)
+	to.counters.active.Add(1)
+	a := arrival{client: client, upstream: upstream, family: family, socket: w.socket, service: service, peer: addrPort(&l.from)}
+	if to == l || !to.enqueue(a) {
 		l.begin(a)
-	}
-	if int(fd) >= l.relay.ceiling {
-		l.starve(unix.EMFILE)
-		return false
 	}
 	return true
 }
@@ -69,17 +80,21 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 func (l *loop) acceptFailed(w *watch, errno unix.Errno) (more bool) {
 	switch errno {
 	case unix.EAGAIN:
+		w.socket.inherited.Store(true)
 		return false
 	case unix.ECONNABORTED, unix.EINTR, unix.EPERM, unix.EPROTO, unix.ENOPROTOOPT, unix.ENETDOWN, unix.ENETUNREACH,
 		unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.EOPNOTSUPP, unix.ETIMEDOUT:
 		return true
 	}
 	if exhausted(errno) {
-		l.starve(errno)
+		l.pauseAll(errno)
 		return false
 	}
-	l.relay.say(event{kind: acceptFailed, socket: w.socket.label, err: errno})
-	l.unpoll(w)
+	l.relay.note(event{kind: acceptFailed, socket: w.socket.label, err: errno})
+	if w.registered {
+		l.pause(w)
+		l.failing = true
+	}
 	return false
 }
 
@@ -87,14 +102,16 @@ func (l *loop) acceptFailed(w *watch, errno unix.Errno) (more bool) {
 func (l *loop) begin(a arrival) {
 	l.serial += uint64(len(l.relay.loops))
 	p := l.pairs.take(l.serial)
-	p.socket, p.service, p.peer = a.socket, a.service, a.peer
-	p.side[client] = side{fd: a.fd, tcp: a.tcp, writable: true}
+	p.socket, p.service, p.peer, p.family = a.socket, a.service, a.peer, a.family
+	p.side[client] = side{fd: a.client, tcp: a.socket.tcp, writable: true}
+	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
 	p.opened, p.active = l.now, l.now
-	p.phase = waiting
+	p.phase = accepted
 	if p.service.IdleTimeout > 0 {
 		l.idlers++
 	}
-	if l.watchSide(p, client) != 0 {
+	if errno := l.registerSide(p, client); errno != 0 {
+		l.relay.note(event{kind: cannotWatch, listener: p.service.Listener, err: errno})
 		l.giveUp(p, OutOfResources)
 		return
 	}
@@ -102,15 +119,20 @@ func (l *loop) begin(a arrival) {
 		l.awaitHeader(p)
 		return
 	}
-	l.dial(p)
+	l.startDialing(p)
 }
 
 // refuse ends a connection that the relay was closed over before it began.
 func (l *loop) refuse(a arrival) {
-	if a.tcp {
-		disconnect(a.fd)
+	if a.socket.tcp {
+		disconnect(a.client)
+	} else {
+		shutdown(a.client, unix.SHUT_RDWR)
 	}
-	closeFD(a.fd)
+	closeFD(a.client)
+	if a.upstream >= 0 {
+		closeFD(a.upstream)
+	}
 	a.socket.active.Add(-1)
 	l.counters.active.Add(-1)
 	a.service.Limit.active.Add(-1) // nobody waits for room any more

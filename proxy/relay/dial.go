@@ -1,11 +1,10 @@
 package relay
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-proxy/holdfast/proxy/proxyproto"
 )
 
 const (
@@ -14,6 +13,12 @@ const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
 )
+
+// startDialing begins the time that the client may wait for a server.
+func (l *loop) startDialing(p *pair) {
+	p.dialed = l.now
+	l.dial(p)
+}
 
 // dial tries servers until one is connecting, connected, or none is left in this
 // round. The side of the server may hold a socket that no connect has used yet.
@@ -29,18 +34,21 @@ func (l *loop) dial(p *pair) {
 		if errno := l.socketFor(p, e.Family()); errno != 0 {
 			l.attemptFailed(p, errno)
 			if exhausted(errno) {
-				l.starve(errno)
+				l.pauseAll(errno)
 				l.wait(p)
 				return
 			}
 			continue
 		}
-		errno := connect(p.side[server].fd, e.Sockaddr())
+		s := &p.side[server]
+		// A reused socket has been told of as hung up since its last attempt.
+		*s = side{fd: s.fd, tcp: s.tcp, registered: s.registered}
+		errno := connect(s.fd, e.Sockaddr())
 		switch errno {
 		case 0, unix.EINPROGRESS:
 			// EINPROGRESS, or a Unix socket, which is connected at once. Either
 			// way epoll says when it is writable.
-			if errno := l.watchSide(p, server); errno != 0 {
+			if errno := l.registerSide(p, server); errno != 0 {
 				l.attemptFailed(p, errno)
 				continue
 			}
@@ -55,8 +63,9 @@ func (l *loop) dial(p *pair) {
 
 // attemptFailed counts an attempt as failed and makes the socket fit for another.
 func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
-	l.relay.say(event{kind: dialFailed, upstream: p.service.Pool.Name(), server: p.endpoint.String(), err: errno})
-	if !ownFault(errno) {
+	l.relay.note(event{kind: dialFailed, upstream: p.service.Pool.Name(), server: p.endpoint.String(), err: errno})
+	p.lastErr = errno
+	if !notTheServersFault(errno) {
 		p.endpoint.Failed(errno, l.now)
 	}
 	p.endpoint.Closed()
@@ -64,16 +73,25 @@ func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
 	s := &p.side[server]
 	if s.tcp && s.fd >= 0 {
 		disconnect(s.fd)
-		*s = side{fd: s.fd, tcp: true, polled: s.polled}
 		return
 	}
-	l.forget(s)
+	l.closeSide(s)
 }
 
-// ownFault tells the errors of connect that say nothing against the server: its
-// backlog is full (EAGAIN of a Unix socket), or no local port or memory is free.
-func ownFault(errno unix.Errno) bool {
-	return errno == unix.EAGAIN || errno == unix.EADDRNOTAVAIL || exhausted(errno)
+// reason is why no server was reached: the last error, or that none has an address.
+func reason(last unix.Errno) error {
+	if last == 0 {
+		return errNoAddress
+	}
+	return last
+}
+
+var errNoAddress = errors.New("no server has an address")
+
+// notTheServersFault tells the errors of connect that say nothing against the server: its
+// backlog is full (EAGAIN of a Unix socket), or no descriptor or memory is free.
+func notTheServersFault(errno unix.Errno) bool {
+	return errno == unix.EAGAIN || exhausted(errno)
 }
 
 // socketFor makes sure that the server's side has a socket of the family.
@@ -82,7 +100,7 @@ func (l *loop) socketFor(p *pair, family int) unix.Errno {
 	if s.fd >= 0 && p.family == family {
 		return 0
 	}
-	l.forget(s)
+	l.closeSide(s)
 	fd, errno := l.spares.take(family)
 	if errno != 0 {
 		return errno
@@ -92,8 +110,8 @@ func (l *loop) socketFor(p *pair, family int) unix.Errno {
 	return 0
 }
 
-// dialed acts on the first event of a connecting socket.
-func (l *loop) dialed(p *pair, bad bool) {
+// onConnect acts on the first event of a connecting socket.
+func (l *loop) onConnect(p *pair, bad bool) {
 	if bad {
 		errno := socketError(p.side[server].fd)
 		if errno == 0 {
@@ -134,8 +152,8 @@ func (l *loop) connected(p *pair) {
 // connect_retry is over.
 func (l *loop) wait(p *pair) {
 	pause := min(firstPause<<min(p.rounds, 8), longestPause)
-	if l.now+int64(pause) > p.opened+int64(p.service.ConnectRetry) {
-		l.relay.say(event{kind: noServer, listener: p.service.Listener, upstream: p.service.Pool.Name()})
+	if l.now+int64(pause) > p.dialed+int64(p.service.ConnectRetry) {
+		l.relay.note(event{kind: noServer, listener: p.service.Listener, upstream: p.service.Pool.Name(), err: reason(p.lastErr)})
 		l.giveUp(p, NoServer)
 		return
 	}
@@ -143,22 +161,4 @@ func (l *loop) wait(p *pair) {
 	p.tried.Reset()
 	p.phase = waiting
 	l.setDeadline(p, l.now+int64(pause))
-}
-
-// oweHeader puts the PROXY header for the server before anything the client sent.
-func (l *loop) oweHeader(p *pair) bool {
-	buf, err := l.buffers.get()
-	if err != nil {
-		l.relay.say(event{kind: noMemory, err: err})
-		l.giveUp(p, OutOfResources)
-		return false
-	}
-	local := p.local
-	if !local.IsValid() {
-		local = localAddr(p.side[client].fd)
-	}
-	b := proxyproto.Append(l.buffers.bytes(buf)[:0], p.service.SendProxy, p.peer, local)
-	f := &p.flow[client]
-	f.buf, f.off, f.end = buf, 0, uint32(len(b))
-	return true
 }

@@ -4,19 +4,14 @@
 //
 // # One connection
 //
-//	accept ──► header ──► dialing ⇄ waiting ──► open ──► flushing ──► gone
-//	              │ PROXY in    │ connect(2)      │ pump     │ a reset lets what
-//	              │ only        │ fail over,      │ both     │ was sent arrive
-//	              ▼             ▼ retry           ▼ ways     ▼ first
-//	            reset         reset             FIN or RST
-//
 // accept.go takes a client, header.go reads its PROXY header, dial.go finds a
 // server that answers, pump.go moves bytes (splice.go does so in bulk), and
-// end.go brings both sockets to the end that the peers gave them.
+// end.go brings both sockets to the end that the peers gave them. The phases are
+// drawn in pair.go.
 //
 // # Invariants
 //
-//   - A pair belongs to one loop, and only that loop's thread touches it.
+//   - A pair belongs to one loop, and only that loop's goroutine touches it.
 //   - A direction has one mode at a time: what was taken from the source and not
 //     yet given to the destination is either in its buffer or in its pipe. It
 //     takes more only when it owes nothing, so a connection holds at most one

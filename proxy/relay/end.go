@@ -26,68 +26,84 @@ const (
 	OutOfResources Reason = "out of resources" // no memory or descriptor for it
 )
 
-// settle acts on a flow that takes no more from its source and owes nothing.
-func (l *loop) settle(p *pair, from int) {
+// finishFlow acts on a flow that takes no more from its source and owes nothing.
+func (l *loop) finishFlow(p *pair, from int) {
 	f := &p.flow[from]
 	if f.state == ending {
 		// A half-close: the other direction goes on for as long as it likes.
 		shutdown(p.side[1-from].fd, unix.SHUT_WR)
 		f.state = done
-		l.rest(f)
+		l.releasePipe(f)
 	}
 	switch {
 	case p.side[client].broken || p.side[server].broken:
-		l.endBroken(p)
+		l.resetWhenDelivered(p)
 	case p.flow[client].state == done && p.flow[server].state == done:
 		l.end(p, Closed)
 	}
 }
 
-// broke notes that one side of an open pair was reset. Nothing can be sent to it
-// any more; what it had sent before is still delivered, then the other side is
-// reset too.
-func (l *loop) broke(p *pair, at int) {
+// sideReset notes that nothing can be sent any more to one side of an open pair. What
+// it sent before is still delivered, and how that ends tells what the other side
+// gets: its FIN if there is one, and then a reset.
+func (l *loop) sideReset(p *pair, at int) {
 	toward, of := &p.flow[1-at], &p.flow[at]
 	p.side[at].broken = true
-	l.drop(toward)
+	l.discardOwed(toward)
 	toward.state = dead
 	l.setDeadline(p, l.now+int64(flushPatience))
 	if of.state == flowing || of.owes() {
 		p.side[at].readable = true
-		l.pump(p, at) // reads to the error, then settles
+		l.pump(p, at) // reads to the error or the end, then finishes the flow
 		return
 	}
-	l.endBroken(p)
+	l.resetWhenDelivered(p)
 }
 
-// endBroken resets the pair once nothing is owed by a broken side.
-func (l *loop) endBroken(p *pair) {
-	at, reason := client, ClientReset
-	if !p.side[client].broken {
-		at, reason = server, ServerReset
+// brokenSide is the side that ends a pair by its reset, and the reason.
+func (p *pair) brokenSide() (int, Reason) {
+	if p.side[client].broken {
+		return client, ClientReset
 	}
-	other := 1 - at
-	if f := &p.flow[at]; !p.side[other].broken && (f.state == flowing || f.owes()) {
+	return server, ServerReset
+}
+
+// resetWhenDelivered resets a pair once nothing is owed by its broken side, and what
+// was sent to the other has arrived: a reset drops what is in the send queue.
+func (l *loop) resetWhenDelivered(p *pair) {
+	at, reason := p.brokenSide()
+	other := &p.side[1-at]
+	if f := &p.flow[at]; !other.broken && (f.state == flowing || f.owes()) {
 		return
 	}
-	if s := &p.side[other]; s.tcp && !s.broken && unsent(s.fd) > 0 {
-		// A reset drops what is still in the send queue, so it waits for that.
-		p.phase = flushing
-		l.setDeadline(p, l.now+int64(flushPatience))
-		return
+	if other.tcp && !other.broken && !other.down {
+		if p.unsent = unacknowledged(other.fd); p.unsent > 0 {
+			p.phase = flushing
+			l.setDeadline(p, l.now+int64(flushPatience))
+			return
+		}
 	}
 	l.reset(p, reason)
 }
 
-// flush looks after a pair with a broken side that is not gone yet: it is reset
-// when the last bytes have arrived, or when none have for flushPatience.
-func (l *loop) flush(p *pair) {
-	at, reason := client, ServerReset
-	if p.side[client].broken {
-		at, reason = server, ClientReset
+// checkDelivery looks after a pair with a broken side that is not gone yet: it is
+// reset when the last bytes have arrived, or when none have for flushPatience.
+func (l *loop) checkDelivery(p *pair) {
+	at, reason := p.brokenSide()
+	other := &p.side[1-at]
+	if p.phase == flushing {
+		left := unacknowledged(other.fd)
+		if left == 0 || other.down {
+			l.reset(p, reason)
+			return
+		}
+		if left < p.unsent {
+			p.unsent, p.active = left, l.now
+		}
+	} else if p.flow[at].state == flowing && !p.side[at].down {
+		return // it reads no more, but may go on sending for as long as it likes
 	}
-	arrived := p.phase == flushing && unsent(p.side[at].fd) == 0
-	if arrived || l.now >= p.active+int64(flushPatience) && l.now >= p.deadline {
+	if l.now >= p.deadline && l.now >= p.active+int64(flushPatience) {
 		l.reset(p, reason)
 	}
 }
@@ -96,29 +112,47 @@ func (l *loop) flush(p *pair) {
 // sees the end of the stream, or a reset if it had sent what nobody read.
 func (l *loop) reset(p *pair, reason Reason) {
 	for i := range p.side {
-		if s := &p.side[i]; s.tcp && s.fd >= 0 && !s.broken {
+		switch s := &p.side[i]; {
+		case s.fd < 0 || s.broken:
+		case s.tcp:
 			disconnect(s.fd)
-		}
-	}
-	l.counters.resets.Add(1)
-	l.end(p, reason)
-}
-
-// hangUp ends a pair whose peers have not: in order where nothing is under way,
-// as reset where the end would look like that of a whole stream and is not.
-func (l *loop) hangUp(p *pair, reason Reason) {
-	for i := range p.side {
-		if p.flow[i].owes() || p.side[i].fd >= 0 && unread(p.side[i].fd) > 0 {
-			l.reset(p, reason)
-			return
-		}
-	}
-	for i := range p.side {
-		if s := &p.side[i]; s.fd >= 0 {
+		default:
 			shutdown(s.fd, unix.SHUT_RDWR)
 		}
 	}
 	l.end(p, reason)
+}
+
+// quiet is for how long nothing may have moved on a connection that is ended in
+// order while its peers would go on.
+const quiet = time.Second
+
+// hangUp ends a pair whose peers have not: in order where it looks idle, by reset
+// where a peer would take the end for that of a whole stream, and it is not.
+func (l *loop) hangUp(p *pair, reason Reason) {
+	if !l.looksIdle(p) {
+		l.reset(p, reason)
+		return
+	}
+	for i := range p.side {
+		shutdown(p.side[i].fd, unix.SHUT_RDWR)
+	}
+	l.end(p, reason)
+}
+
+// looksIdle tells whether nothing is under way on a pair: both streams are open,
+// nothing waits to be moved, and nothing has moved just now.
+func (l *loop) looksIdle(p *pair) bool {
+	if p.phase != open || l.now-p.active < int64(quiet) {
+		return false
+	}
+	for i := range p.side {
+		f, s := &p.flow[i], &p.side[i]
+		if f.state != flowing || f.owes() || s.broken || hasUnread(s.fd) {
+			return false
+		}
+	}
+	return true
 }
 
 // giveUp ends a pair that never got a server. The client sees a reset: the end of
@@ -132,8 +166,8 @@ func (l *loop) giveUp(p *pair, reason Reason) {
 func (l *loop) end(p *pair, reason Reason) {
 	l.clearDeadline(p)
 	for i := range p.side {
-		l.drop(&p.flow[i])
-		l.forget(&p.side[i])
+		l.discardOwed(&p.flow[i])
+		l.closeSide(&p.side[i])
 	}
 	if p.endpoint != nil {
 		p.endpoint.Closed()
@@ -147,5 +181,7 @@ func (l *loop) end(p *pair, reason Reason) {
 	limit := p.service.Limit
 	l.pairs.put(p)
 	l.leave(limit)
-	l.feed()
+	if l.paused {
+		l.resumeAll()
+	}
 }

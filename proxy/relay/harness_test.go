@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -77,7 +78,7 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	}
 	most := 20000
 	if s.spare > 0 {
-		most = len(descriptors()) + s.spare
+		most = openDescriptors(t) + s.spare
 	}
 	r := &rig{t: t, network: s.network, service: service, ends: make(chan End, 10000)}
 	r.fd, r.address = listenRaw(t, s.network, s.backlog)
@@ -94,6 +95,13 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 		<-stopped
 	})
 	return r
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(open)
 }
 
 // listenRaw makes a listening socket as the relay gets it: a bare descriptor.
@@ -136,6 +144,24 @@ func (r *rig) end() End {
 		require.Fail(r.t, "no connection ended")
 		return End{}
 	}
+}
+
+// eachLoop looks at every loop from its own goroutine.
+func (r *rig) eachLoop(look func(*loop)) {
+	r.t.Helper()
+	for _, l := range r.relay.loops {
+		done := make(chan struct{})
+		require.True(r.t, l.post(func(l *loop) {
+			defer close(done)
+			look(l)
+		}))
+		<-done
+	}
+}
+
+func (r *rig) eachPair(look func(*pair)) {
+	r.t.Helper()
+	r.eachLoop(func(l *loop) { l.pairs.each(look) })
 }
 
 // eventually waits for what is named to hold.

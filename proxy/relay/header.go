@@ -12,8 +12,7 @@ import (
 // headerTimeout is how long a trusted client may take over its PROXY header.
 const headerTimeout = 10 * time.Second
 
-// headerPeek is how much is looked at for a header: more than the largest one.
-const headerPeek = proxyproto.MaxLen + 1
+var errHeaderTimeout = errors.New("not whole in time")
 
 // expectsHeader tells whether the client must begin with a PROXY header.
 func (l *loop) expectsHeader(p *pair) bool {
@@ -22,7 +21,7 @@ func (l *loop) expectsHeader(p *pair) bool {
 
 func (l *loop) awaitHeader(p *pair) {
 	p.phase = header
-	l.setDeadline(p, l.now+int64(headerTimeout))
+	l.setDeadline(p, l.now+int64(l.relay.headerTimeout))
 }
 
 // readHeader looks at what the client sent so far. It takes nothing from the
@@ -38,7 +37,8 @@ func (l *loop) readHeader(p *pair) {
 		l.reset(p, ClientLeft)
 		return
 	case n == 0:
-		l.giveUp(p, BadHeader)
+		// A load balancer that looks whether somebody listens sends nothing.
+		l.end(p, ClientLeft)
 		return
 	}
 	h, size, err := proxyproto.Parse(l.scratch[:n])
@@ -46,8 +46,7 @@ func (l *loop) readHeader(p *pair) {
 		return
 	}
 	if err != nil {
-		l.relay.say(event{kind: badHeader, listener: p.service.Listener, client: p.peer, err: err})
-		l.giveUp(p, BadHeader)
+		l.refuseHeader(p, err)
 		return
 	}
 	if _, errno := recv(s.fd, l.scratch[:size], 0); errno != 0 {
@@ -59,5 +58,28 @@ func (l *loop) readHeader(p *pair) {
 		p.peer, p.local = h.Source, h.Destination
 	}
 	l.clearDeadline(p)
-	l.dial(p)
+	l.startDialing(p)
+}
+
+func (l *loop) refuseHeader(p *pair, err error) {
+	l.relay.note(event{kind: badHeader, listener: p.service.Listener, client: p.peer, err: err})
+	l.giveUp(p, BadHeader)
+}
+
+// oweHeader puts the PROXY header for the server before anything the client sent.
+func (l *loop) oweHeader(p *pair) bool {
+	buf, err := l.buffers.get()
+	if err != nil {
+		l.relay.note(event{kind: noMemory, err: err})
+		l.giveUp(p, OutOfResources)
+		return false
+	}
+	local := p.local
+	if !local.IsValid() {
+		local = localAddr(p.side[client].fd)
+	}
+	b := proxyproto.Append(l.buffers.bytes(buf)[:0], p.service.SendProxy, p.peer, local)
+	f := &p.flow[client]
+	f.buf, f.off, f.end = buf, 0, uint32(len(b))
+	return true
 }

@@ -8,42 +8,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inbox is how other threads reach a loop.
+// inbox is how other goroutines reach a loop.
 type inbox struct {
-	any    atomic.Bool // something lies in it
-	mu     sync.Mutex
-	closed bool
-	calls  []func(*loop)
-	in     []arrival
+	pending atomic.Bool // something lies in it
+	mu      sync.Mutex
+	closed  bool
+	calls   []func(*loop)
+	arrived []arrival
 }
 
-// call runs fn in the loop's thread, soon; false when the loop has ended.
-func (l *loop) call(fn func(*loop)) bool {
+// post runs fn in the loop's goroutine, soon; false when the loop has ended.
+func (l *loop) post(fn func(*loop)) bool {
+	return l.put(func(in *inbox) { in.calls = append(in.calls, fn) })
+}
+
+// enqueue hands an accepted connection to the loop; false when the loop has ended.
+func (l *loop) enqueue(a arrival) bool {
+	return l.put(func(in *inbox) { in.arrived = append(in.arrived, a) })
+}
+
+// put changes the inbox and ends the loop's wait.
+func (l *loop) put(change func(*inbox)) bool {
 	l.inbox.mu.Lock()
 	defer l.inbox.mu.Unlock()
 	if l.inbox.closed {
 		return false
 	}
-	l.inbox.calls = append(l.inbox.calls, fn)
-	l.wake()
-	return true
-}
-
-// give hands an accepted connection to the loop; false when the loop has ended.
-func (l *loop) give(a arrival) bool {
-	l.inbox.mu.Lock()
-	defer l.inbox.mu.Unlock()
-	if l.inbox.closed {
-		return false
-	}
-	l.inbox.in = append(l.inbox.in, a)
+	change(&l.inbox)
 	l.wake()
 	return true
 }
 
 // wake ends the loop's wait. The inbox is locked and open, so the descriptor is too.
 func (l *loop) wake() {
-	if !l.inbox.any.Swap(true) {
+	if !l.inbox.pending.Swap(true) {
 		var one [8]byte
 		binary.NativeEndian.PutUint64(one[:], 1)
 		_, _ = unix.Write(l.wakefd, one[:])
@@ -52,10 +50,10 @@ func (l *loop) wake() {
 
 // run does what lies in the inbox.
 func (in *inbox) run(l *loop) {
-	in.any.Store(false)
+	in.pending.Store(false)
 	in.mu.Lock()
-	calls, arrived := in.calls, in.in
-	in.calls, in.in = nil, nil
+	calls, arrived := in.calls, in.arrived
+	in.calls, in.arrived = nil, nil
 	in.mu.Unlock()
 	for _, a := range arrived {
 		l.begin(a)
@@ -71,7 +69,7 @@ func (in *inbox) close(l *loop) {
 	in.mu.Lock()
 	in.closed = true
 	in.mu.Unlock()
-	for _, a := range in.in {
+	for _, a := range in.arrived {
 		l.refuse(a)
 	}
 	for _, fn := range in.calls {

@@ -3,16 +3,15 @@ package relay
 import (
 	"io"
 	"net"
-	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
-
-func itoa(port uint16) string { return strconv.Itoa(int(port)) }
 
 func TestClientAboveTheLimitWaitsInTheQueue(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
@@ -32,7 +31,7 @@ func TestClientAboveTheLimitWaitsInTheQueue(t *testing.T) {
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout(), "neither served nor reset")
-	assert.EqualValues(t, 3, r.service.Limit.Active())
+	assert.EqualValues(t, 3, r.service.Limit.active.Load())
 
 	require.NoError(t, waiting.SetReadDeadline(time.Now().Add(patience)))
 	require.NoError(t, inside[0].Close())
@@ -43,6 +42,18 @@ func TestClientAboveTheLimitWaitsInTheQueue(t *testing.T) {
 func TestLimitUnderChurnIsNeverExceededAndNeverSticks(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(2) }}, b.address)
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				assert.LessOrEqual(t, r.socket.Active(), int64(2))
+			}
+		}
+	})
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -53,13 +64,14 @@ func TestLimitUnderChurnIsNeverExceededAndNeverSticks(t *testing.T) {
 				}
 				_ = c.SetDeadline(time.Now().Add(patience))
 				assert.NoError(t, ping(t, c))
-				assert.LessOrEqual(t, r.relay.Stats().Active, int64(2)+20, "some may be ending")
 				_ = c.Close()
 			}
 		})
 	}
 	all.Wait()
-	eventually(t, "all have left", func() bool { return r.service.Limit.Active() == 0 })
+	close(over)
+	watching.Wait()
+	eventually(t, "all have left", func() bool { return r.service.Limit.active.Load() == 0 })
 }
 
 func TestAcceptingPausesAndResumesWhenDescriptorsRunOut(t *testing.T) {
@@ -123,18 +135,24 @@ func TestReleasedSocketServesItsQueueAndThenNobody(t *testing.T) {
 	}
 	eventually(t, "all count", func() bool { return r.relay.Stats().Active == 6 })
 	late := r.dial() // the kernel still queues: the socket is not closed
-	eventually(t, "nobody is accepted any more", func() bool { return r.relay.Stats().Accepted == 6 })
+	fd, _, err := unix.Accept4(r.fd, unix.SOCK_CLOEXEC)
+	require.NoError(t, err, "the relay has left it")
+	require.NoError(t, unix.Close(fd))
 	_ = late.Close()
 	require.NoError(t, ping(t, first), "and who was there goes on")
 }
 
 func TestReleaseWithoutQueueLeavesItToTheNext(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
-	r := newRig(t, setup{}, b.address)
-	<-r.relay.Release(r.socket, false)
-	c := r.dial()
+	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(1) }}, b.address)
+	require.NoError(t, ping(t, r.dial()))
+	c := r.dial() // above the limit: in the queue
 	_, err := c.Write([]byte("ping"))
 	require.NoError(t, err)
+	<-r.relay.Release(r.socket, false)
+	assert.EqualValues(t, 1, r.relay.Stats().Accepted)
+	r.relay.HangUp()
+	eventually(t, "room", func() bool { return r.relay.Stats().Active == 0 })
 	r.relay.Serve(r.socket) // the next one
 	_, err = io.ReadFull(c, make([]byte, 4))
 	require.NoError(t, err)
@@ -178,10 +196,18 @@ func TestHangUpEndsWhatIsIdleInOrderAndWhatIsNotByReset(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // a rate is what is looked at
 		return r.relay.Stats().BytesOut == before
 	})
+	eventually(t, "the idle one has been quiet", func() bool {
+		longest := int64(0)
+		r.eachLoop(func(l *loop) {
+			l.pairs.each(func(p *pair) { longest = max(longest, r.relay.clock()-p.active) })
+		})
+		return longest > int64(quiet)
+	})
+	// The stream stays a stalled one: it owes.
 	r.relay.HangUp()
 	_, err = io.ReadAll(idle)
 	require.NoError(t, err)
 	_, err = io.ReadAll(stream)
-	assert.Error(t, err, "a stream cut off must not look whole")
+	assert.ErrorIs(t, err, syscall.ECONNRESET, "a stream cut off must not look whole")
 	eventually(t, "nobody is left", func() bool { return r.relay.Stats().Active == 0 })
 }

@@ -2,12 +2,13 @@ package relay
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/proxy/proxyproto"
 )
 
 const (
@@ -15,6 +16,8 @@ const (
 	turnEvents = 256
 	// tick is how often deadlines are looked at while there are any.
 	tick = 50 * time.Millisecond
+	// shortageOver is how long no descriptor must have been short before that is said.
+	shortageOver = 2 * time.Second
 	// sweep is how often idle connections and free memory are looked at.
 	sweep = time.Second
 	// yieldEvery is how often a busy loop calls the scheduler: well within the
@@ -22,28 +25,8 @@ const (
 	yieldEvery = 8 * time.Millisecond
 )
 
-// Edge-triggered for connections, so that nothing is re-armed while they wait.
-// EPOLLPRI tells of urgent data, where a read stops short; EPOLLRDHUP of a FIN.
-const connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLPRI | unix.EPOLLET&math.MaxUint32
-
-// Level-triggered for listening sockets; one waiting loop is woken for a client,
-// not all of them.
-const listenEvents = unix.EPOLLIN | unix.EPOLLEXCLUSIVE
-
-// What an epoll event points to stands in its data: a pair's slot and side in
-// the first half and the low half of its serial in the second, or below zero
-// the wake-up descriptor or a listening socket.
-const wakeTag int32 = -1
-
-func connTag(p *pair, side int) (int32, int32) {
-	return int32(p.slot<<1) | int32(side), int32(uint32(p.serial))
-}
-
-func watchTag(index int) int32   { return -2 - int32(index) }
-func watchIndex(tag int32) int32 { return -2 - tag }
-
 // loop is one epoll loop with everything that its connections need. Only its own
-// thread touches it, but for inbox and counters.
+// goroutine touches it, but for inbox and counters.
 type loop struct {
 	relay  *Relay
 	index  int
@@ -64,12 +47,15 @@ type loop struct {
 	scratch []byte // for looking at PROXY headers
 	from    unix.RawSockaddrAny
 
-	watches []*watch // by index in their tag; nil = free
-	leaving []*watch // no longer watched; who is in their queue is served before they go
-	starved bool     // out of descriptors: accepting from nothing
+	watches  []*watch // by index in their tag; nil = free
+	draining []*watch // no longer watched; who is in their queue is served before they go
+	paused   bool     // out of descriptors: accepting from nothing
+	failing  bool     // accepting from some socket fails: to be tried again
+	short    bool     // descriptors ran out, and it was said
+	pausedAt int64
 
-	ready  []*pair // have used up their turn and go on in the next
-	spent  []*pair // the ready list of the turn before, for reuse
+	queue  []*pair // have used up their turn and go on in the next
+	reuse  []*pair // the queue of the turn before, for its memory
 	timed  *pair   // pairs with a deadline
 	idlers int     // pairs of services with an idle timeout
 	serial uint64
@@ -81,9 +67,9 @@ type loop struct {
 // counters of a loop. The loop adds to its own copies and publishes them once a
 // turn; anyone may read what is published.
 type counters struct {
-	in, out                          int64
-	bytesIn, bytesOut                atomic.Int64
-	accepted, active, failed, resets atomic.Int64
+	in, out                  int64
+	bytesIn, bytesOut        atomic.Int64
+	accepted, active, failed atomic.Int64
 }
 
 func newLoop(r *Relay, index int) (*loop, error) {
@@ -98,10 +84,10 @@ func newLoop(r *Relay, index int) (*loop, error) {
 	}
 	l := &loop{
 		relay: r, index: index, epfd: epfd, wakefd: wakefd,
-		spares: newSpares(), pipes: pipePool{most: r.pipesPerLoop()}, serial: uint64(index),
-		scratch: make([]byte, headerPeek),
+		spares: newSpares(), pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling}, serial: uint64(index),
+		scratch: make([]byte, proxyproto.MaxLen),
 	}
-	if err := l.poll(int32(wakefd), unix.EPOLLIN, wakeTag, 0); err != 0 {
+	if err := l.register(int32(wakefd), unix.EPOLLIN, wakeTag, 0); err != 0 {
 		l.close()
 		return nil, fmt.Errorf("epoll_ctl: %w", err)
 	}
@@ -112,7 +98,7 @@ func newLoop(r *Relay, index int) (*loop, error) {
 func (l *loop) run() {
 	defer l.close()
 	for !l.stopped {
-		n, err := unix.EpollWait(l.epfd, l.events[:], l.patience())
+		n, err := unix.EpollWait(l.epfd, l.events[:], l.waitTimeout())
 		if err != nil && err != unix.EINTR {
 			panic(fmt.Sprintf("epoll_wait: %v", err)) // EBADF or EINVAL: the loop itself is wrong
 		}
@@ -120,11 +106,14 @@ func (l *loop) run() {
 		for i := range max(n, 0) {
 			l.dispatch(&l.events[i])
 		}
-		l.goOn()
-		if l.inbox.any.Load() {
+		l.runQueued()
+		if l.inbox.pending.Load() {
 			l.inbox.run(l)
 		}
-		l.keepTime()
+		l.onTick()
+		if len(l.draining) > 0 && !l.paused {
+			l.drainQueues()
+		}
 		l.publish()
 		l.yield()
 	}
@@ -141,108 +130,17 @@ func (l *loop) yield() {
 	}
 }
 
-// patience is how long the next wait may last, in milliseconds.
-func (l *loop) patience() int {
+// waitTimeout is how long the next wait may last, in milliseconds.
+func (l *loop) waitTimeout() int {
 	switch {
-	case len(l.ready) > 0:
+	case len(l.queue) > 0 || len(l.draining) > 0 && !l.paused:
 		return 0
-	case l.timed != nil || l.starved || len(l.leaving) > 0:
+	case l.timed != nil || l.paused || l.failing:
 		return int(tick / time.Millisecond)
-	case l.idlers > 0 || l.buffers.warm():
+	case l.idlers > 0 || l.short || l.buffers.warm() || l.pipes.idle():
 		return int(sweep / time.Millisecond)
 	}
 	return -1
-}
-
-func (l *loop) dispatch(ev *unix.EpollEvent) {
-	switch {
-	case ev.Fd >= 0:
-		p := l.pairs.at(uint32(ev.Fd) >> 1)
-		if p.phase == gone || uint32(p.serial) != uint32(ev.Pad) {
-			return // ended earlier in this turn
-		}
-		l.event(p, int(ev.Fd&1), ev.Events)
-	case ev.Fd == wakeTag:
-		var b [8]byte
-		_, _ = unix.Read(l.wakefd, b[:])
-	default:
-		if w := l.watches[watchIndex(ev.Fd)]; w != nil {
-			l.acceptFrom(w)
-		}
-	}
-}
-
-// event notes what epoll says of one side of a pair and lets its phase act on it.
-func (l *loop) event(p *pair, at int, events uint32) {
-	s := &p.side[at]
-	if events&unix.EPOLLOUT != 0 {
-		s.writable = true
-	}
-	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
-		s.readable = true
-	}
-	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLPRI) != 0 {
-		s.hangup = true
-	}
-	failed := events&unix.EPOLLERR != 0
-	switch p.phase {
-	case open:
-		if failed {
-			l.broke(p, at)
-			return
-		}
-		l.moved(p, at, events)
-	case header:
-		l.readHeader(p)
-	case dialing, waiting:
-		if at == client {
-			if failed {
-				l.reset(p, ClientLeft)
-			}
-			return
-		}
-		if p.phase == dialing {
-			l.dialed(p, failed)
-		}
-	case flushing, gone:
-	}
-}
-
-// moved acts on an event of an open pair: at may have more for the other side,
-// or take more from it.
-func (l *loop) moved(p *pair, at int, events uint32) {
-	serial := p.serial
-	if p.side[at].readable {
-		l.pump(p, at)
-	}
-	if events&unix.EPOLLOUT != 0 && p.serial == serial && p.phase == open {
-		l.pump(p, 1-at)
-	}
-}
-
-// again lets a pair go on in the next turn.
-func (l *loop) again(p *pair) {
-	if !p.queued {
-		p.queued = true
-		l.ready = append(l.ready, p)
-	}
-}
-
-// goOn gives those that used up their turn another one.
-func (l *loop) goOn() {
-	turn := l.ready
-	l.ready, l.spent = l.spent[:0], turn
-	for _, p := range turn {
-		if !p.queued {
-			continue // ended since
-		}
-		p.queued = false
-		serial := p.serial
-		l.pump(p, client)
-		if p.serial == serial && p.phase == open {
-			l.pump(p, server)
-		}
-	}
 }
 
 func (l *loop) publish() {
@@ -255,41 +153,11 @@ func (l *loop) publish() {
 	}
 }
 
-// poll registers a descriptor in epoll.
-func (l *loop) poll(fd int32, events uint32, tag, serial int32) unix.Errno {
-	ev := unix.EpollEvent{Events: events, Fd: tag, Pad: serial}
-	return epollCtl(l.epfd, unix.EPOLL_CTL_ADD, fd, &ev)
-}
-
-// watchSide registers one side of a pair.
-func (l *loop) watchSide(p *pair, at int) unix.Errno {
-	s := &p.side[at]
-	if s.polled {
-		return 0
-	}
-	tag, serial := connTag(p, at)
-	errno := l.poll(s.fd, connEvents, tag, serial)
-	s.polled = errno == 0
-	return errno
-}
-
-// forget takes a descriptor out of epoll and closes it.
-func (l *loop) forget(s *side) {
-	if s.fd < 0 {
-		return
-	}
-	if s.polled {
-		_ = epollCtl(l.epfd, unix.EPOLL_CTL_DEL, s.fd, nil)
-	}
-	closeFD(s.fd)
-	s.fd, s.polled = -1, false
-}
-
 func (l *loop) close() {
 	l.inbox.close(l)
 	l.pairs.each(func(p *pair) { l.hangUp(p, Stopped) })
-	for _, w := range l.leaving {
-		close(w.gone)
+	for _, w := range l.draining {
+		close(w.released)
 	}
 	l.spares.close()
 	l.pipes.close()

@@ -3,14 +3,27 @@ package relay
 import (
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/holdfast-proxy/holdfast/proxy/upstream"
 )
 
-// phase is where a pair stands; the drawing is in the package doc.
+// phase is where a pair stands.
+//
+//	accepted ──► header ──► dialing ⇄ waiting
+//	    └───────────────────►│          │
+//	                         ▼          │ no server in time,
+//	                        open        │ or the client left
+//	     both ended, │       │ one side │
+//	     or hung up  │       ▼ reset    │
+//	                 │    flushing      │
+//	                 ▼       ▼          ▼
+//	                 gone ◄──┴──────────┘
 type phase uint8
 
 const (
 	gone     phase = iota // the slot is free
+	accepted              // nothing was tried yet
 	header                // waiting for the client's PROXY header
 	dialing               // connect(2) is under way
 	waiting               // every server failed: the client waits for the next round
@@ -26,13 +39,15 @@ const (
 
 // side is one socket of a pair.
 type side struct {
-	fd       int32
-	tcp      bool
-	polled   bool // registered in epoll
-	readable bool // may have more to read: set by an event, cleared by a short read
-	writable bool // may take more: set by an event, cleared by a short write
-	hangup   bool // FIN, reset or urgent data are due: a short read proves nothing
-	broken   bool // reset: sending is over, and an end of file read from it is none
+	fd         int32
+	tcp        bool
+	registered bool // in epoll
+	readable   bool // may have more to read: set by an event, cleared by a short read
+	writable   bool // may take more: set by an event, cleared by a short write
+	hangup     bool // FIN, reset or urgent data are due: a short read proves nothing
+	down       bool // the kernel says that both its directions are over
+	broken     bool // sending to it is over: it was reset, or reads no more
+	eaten      bool // its error was taken by a write: an end of file read from it is none
 }
 
 // flow is one direction of a pair.
@@ -47,6 +62,11 @@ type flow struct {
 	moved    int64  // bytes taken from the source, PROXY headers not counted
 }
 
+// flowState is how far a direction has come.
+//
+//	flowing ──FIN read──► ending ──all written, FIN sent──► done
+//	   ├──source reset──► cut   (what is owed is still written)
+//	   └──destination reset──► dead (what is owed is dropped)
 type flowState uint8
 
 const (
@@ -77,10 +97,13 @@ type pair struct {
 	peer     netip.AddrPort // the client, as its PROXY header says if it sent one
 	local    netip.AddrPort // the address it connected to; only where a PROXY header told it
 
-	opened   int64 // when it was accepted, on the loop's clock
-	active   int64 // when a byte last moved
-	deadline int64 // when its phase times out
-	rounds   uint8 // failed rounds over all servers
+	opened   int64      // when it was accepted, on the loop's clock
+	dialed   int64      // when the first server was tried
+	active   int64      // when a byte last moved
+	deadline int64      // when its phase times out
+	rounds   uint8      // failed rounds over all servers
+	unsent   int        // flushing: what had not arrived when last looked at, in bytes
+	lastErr  unix.Errno // why the last server was not reached
 
 	timedPrev, timedNext *pair // the loop's list of pairs with a deadline
 	timed                bool

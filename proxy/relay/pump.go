@@ -15,10 +15,11 @@ const (
 type result uint8
 
 const (
-	went    result = iota
-	blocked        // the socket takes or gives nothing now; an event will tell
-	failed         // the socket is broken
-	ended          // the source gave end of file
+	progressed result = iota
+	blocked           // the socket takes or gives nothing now; an event will tell
+	failed            // the socket is broken
+	ended             // the source gave end of file
+	starved           // no memory for a buffer
 )
 
 // pump moves bytes from one side of an open pair to the other until one of the
@@ -28,9 +29,9 @@ func (l *loop) pump(p *pair, from int) {
 	src, dst := &p.side[from], &p.side[1-from]
 	for budget := burst; ; {
 		for f.owes() {
-			r := l.giveOut(p, f, dst)
+			r := l.write(p, f, dst)
 			if r == failed {
-				l.broke(p, 1-from)
+				l.sideReset(p, 1-from)
 				return
 			}
 			if r == blocked {
@@ -38,20 +39,20 @@ func (l *loop) pump(p *pair, from int) {
 			}
 		}
 		if f.state != flowing {
-			l.settle(p, from)
+			l.finishFlow(p, from)
 			return
 		}
 		if !src.readable {
-			l.rest(f)
+			l.releasePipe(f)
 			return
 		}
 		if budget <= 0 {
-			l.again(p)
+			l.requeue(p)
 			return
 		}
-		n, r := l.take(f, src)
+		n, r := l.read(f, src)
 		switch r {
-		case went:
+		case progressed:
 			p.active = l.now
 			f.moved += int64(n)
 			budget -= n
@@ -61,30 +62,38 @@ func (l *loop) pump(p *pair, from int) {
 				l.counters.out += int64(n)
 			}
 		case blocked:
-			l.rest(f)
+			l.releasePipe(f)
 			return
 		case ended:
 			f.state = ending
 		case failed:
 			src.broken = true
 			f.state = cut
+		case starved:
+			l.reset(p, OutOfResources)
+			return
 		}
 	}
 }
 
-// take reads once from the source, into the buffer or the pipe.
-func (l *loop) take(f *flow, src *side) (int, result) {
+// read reads once from the source, into the buffer or the pipe.
+func (l *loop) read(f *flow, src *side) (int, result) {
 	if f.pipe == noPipe && f.full >= bulkAfter {
 		f.pipe = l.pipes.get()
 		f.full = 0
 	}
 	if f.pipe != noPipe {
-		return l.spliceIn(f, src)
+		n, r := l.spliceIn(f, src)
+		if r != blocked || !src.hangup {
+			return n, r
+		}
+		// A splice stops at urgent data as if there was nothing more; recv reads it.
+		l.releasePipe(f)
 	}
 	buf, err := l.buffers.get()
 	if err != nil {
-		l.relay.say(event{kind: noMemory, err: err})
-		return 0, failed
+		l.relay.note(event{kind: noMemory, err: err})
+		return 0, starved
 	}
 	b := l.buffers.bytes(buf)
 	n, errno := recv(src.fd, b, 0)
@@ -95,12 +104,13 @@ func (l *loop) take(f *flow, src *side) (int, result) {
 	f.buf, f.off, f.end = buf, 0, uint32(n)
 	if n == len(b) {
 		f.full++
-		return n, went
+		return n, progressed
 	}
 	f.full = 0
-	// A short read has emptied the queue (epoll(7)), but for what hangup tells.
-	src.readable = src.hangup
-	return n, went
+	// A short read has emptied the queue (epoll(7)), but for what hangup tells, and
+	// on a Unix socket one stops behind descriptors that the peer has attached.
+	src.readable = src.hangup || !src.tcp
+	return n, progressed
 }
 
 // noBytes tells what a read without bytes means.
@@ -111,15 +121,15 @@ func (l *loop) noBytes(src *side, errno unix.Errno) result {
 		return blocked
 	case errno != 0:
 		return failed
-	case src.broken:
-		return failed // the error was eaten by the call that found it
+	case src.broken && (src.eaten || src.tcp && !finReceived(src.fd)):
+		return failed // not the end: the error was eaten by the call that found it
 	}
 	src.readable = false
 	return ended
 }
 
-// giveOut writes to the destination once.
-func (l *loop) giveOut(p *pair, f *flow, dst *side) result {
+// write writes to the destination once.
+func (l *loop) write(p *pair, f *flow, dst *side) result {
 	if !dst.writable {
 		return blocked
 	}
@@ -137,37 +147,40 @@ func (l *loop) giveOut(p *pair, f *flow, dst *side) result {
 		dst.writable = false
 		return blocked
 	}
-	l.dropBuffer(f)
-	return went
+	l.releaseBuffer(f)
+	return progressed
 }
 
-// refused tells what an error of a write means.
+// refused tells what an error of a write means. EPIPE only says that a write is not
+// possible: the peer has ended, and what it sent may still be read to its true end.
+// Any other error was pending on the socket and is eaten now.
 func refused(dst *side, errno unix.Errno) result {
 	if errno != unix.EAGAIN {
+		dst.eaten = dst.eaten || errno != unix.EPIPE
 		return failed
 	}
 	dst.writable = false
 	return blocked
 }
 
-// rest gives back what a direction needs only while bytes move.
-func (l *loop) rest(f *flow) {
+// releasePipe gives back what a direction needs only while bytes move.
+func (l *loop) releasePipe(f *flow) {
 	if f.pipe != noPipe && f.piped == 0 {
 		l.pipes.put(f.pipe)
 		f.pipe = noPipe
 	}
 }
 
-func (l *loop) dropBuffer(f *flow) {
+func (l *loop) releaseBuffer(f *flow) {
 	if f.buf != noBuffer {
 		l.buffers.put(f.buf)
 		f.buf, f.off, f.end = noBuffer, 0, 0
 	}
 }
 
-// drop forgets what a direction owes.
-func (l *loop) drop(f *flow) {
-	l.dropBuffer(f)
+// discardOwed forgets what a direction owes.
+func (l *loop) discardOwed(f *flow) {
+	l.releaseBuffer(f)
 	if f.pipe != noPipe {
 		l.pipes.discard(f.pipe, f.piped)
 		f.pipe, f.piped = noPipe, 0

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,7 @@ import (
 // Options of a Relay.
 type Options struct {
 	Loops       int // event loops, at least 1; one a core is best
-	Descriptors int // the process's limit of open descriptors
+	Descriptors int // the process's limit of open descriptors; 0 = none
 	Log         *slog.Logger
 	OnEnd       func(End) // called for each ended connection while SetReporting is on, from one goroutine
 }
@@ -26,9 +27,10 @@ type Relay struct {
 	loops   []*loop
 	running sync.WaitGroup
 	began   time.Time
-	ceiling int // descriptors from this number up are not for connections
 
-	ephemeral uint16 // first port that connecting sockets are given
+	ceiling       int           // descriptors from this number up are not for connections
+	ephemeral     uint16        // first port that connecting sockets are given
+	headerTimeout time.Duration // headerTimeout; shorter in tests
 
 	reporting atomic.Bool
 	unlogged  atomic.Int64
@@ -40,10 +42,12 @@ type Relay struct {
 // New starts the loops of a relay that serves nothing yet.
 func New(o Options) (*Relay, error) {
 	r := &Relay{
-		options: o, began: time.Now(),
-		ceiling:   o.Descriptors - min(reserve, o.Descriptors/8),
-		ephemeral: firstEphemeral(),
-		ends:      make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
+		options: o, began: time.Now(), ceiling: math.MaxInt,
+		headerTimeout: headerTimeout, ephemeral: firstEphemeral(),
+		ends: make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
+	}
+	if o.Descriptors > 0 {
+		r.ceiling = o.Descriptors - min(reserve, o.Descriptors/8)
 	}
 	for i := range o.Loops {
 		l, err := newLoop(r, i)
@@ -58,7 +62,7 @@ func New(o Options) (*Relay, error) {
 	for _, l := range r.loops {
 		r.running.Go(l.run)
 	}
-	go r.write()
+	go r.writeLog()
 	return r, nil
 }
 
@@ -76,13 +80,13 @@ func (r *Relay) Release(s *Socket, queue bool) <-chan struct{} {
 	left := atomic.Int32{}
 	left.Store(int32(len(r.loops)))
 	for _, l := range r.loops {
-		ok := l.call(func(l *loop) {
+		ok := l.post(func(l *loop) {
 			l.unlisten(s)
 			if left.Add(-1) > 0 {
 				return
 			}
 			if queue {
-				l.serveQueue(s, gone)
+				l.drainQueue(s, gone)
 				return
 			}
 			close(gone)
@@ -103,7 +107,7 @@ func (r *Relay) HangUp() {
 	var all sync.WaitGroup
 	for _, l := range r.loops {
 		all.Add(1)
-		ok := l.call(func(l *loop) {
+		ok := l.post(func(l *loop) {
 			defer all.Done()
 			l.pairs.each(func(p *pair) { l.hangUp(p, Stopped) })
 		})
@@ -114,8 +118,8 @@ func (r *Relay) HangUp() {
 	all.Wait()
 }
 
-// Close ends every connection and stops the loops. Sockets need not be released
-// before; none is touched after.
+// Close ends every connection and stops the loops. It is called once. Sockets need
+// not be released before; none is touched after.
 func (r *Relay) Close() {
 	r.each(func(l *loop) { l.stopped = true })
 	r.running.Wait()
@@ -123,10 +127,10 @@ func (r *Relay) Close() {
 	<-r.written
 }
 
-// each runs fn in every loop's thread, soon.
+// each runs fn in every loop's goroutine, soon.
 func (r *Relay) each(fn func(*loop)) {
 	for _, l := range r.loops {
-		l.call(fn)
+		l.post(fn)
 	}
 }
 
@@ -158,10 +162,9 @@ func (r *Relay) clock() int64 { return int64(time.Since(r.began)) + int64(time.H
 // Stats counts over the life of a relay.
 type Stats struct {
 	Accepted, Active  int64
-	Failed            int64 // no server, or a bad PROXY header
-	Resets            int64 // ended by a reset, of a peer's or for want of a server
+	Failed            int64 // no server, a bad PROXY header, or no descriptor or memory
 	BytesIn, BytesOut int64 // from and to clients
-	Unlogged          int64 // ends that OnEnd was not told of: it could not keep up
+	Unlogged          int64 // ends and events that were not logged: the log could not keep up
 }
 
 // Stats sums up the loops. Bytes are those of each loop's last turn.
@@ -172,7 +175,6 @@ func (r *Relay) Stats() Stats {
 		s.Accepted += c.accepted.Load()
 		s.Active += c.active.Load()
 		s.Failed += c.failed.Load()
-		s.Resets += c.resets.Load()
 		s.BytesIn += c.bytesIn.Load()
 		s.BytesOut += c.bytesOut.Load()
 	}

@@ -1,11 +1,9 @@
 package relay
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,8 +27,6 @@ func (r *Relay) selfConnected(fd int32, sockaddr []byte) bool {
 	if binary.BigEndian.Uint16(sockaddr[2:]) < r.ephemeral {
 		return false
 	}
-	var own [unix.SizeofSockaddrAny]byte
-	size := uint32(len(own))
-	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&own)), uintptr(unsafe.Pointer(&size)))
-	return errno == 0 && bytes.Equal(own[:size], sockaddr)
+	own, peer := name(fd, unix.SYS_GETSOCKNAME), name(fd, unix.SYS_GETPEERNAME)
+	return addrPort(&own) == addrPort(&peer)
 }

@@ -30,6 +30,8 @@ type pipePool struct {
 	made int
 	most int
 	off  bool // pipes cannot be had here
+
+	ceiling int // descriptors from this number up are not for pipes
 }
 
 // get takes an empty pipe, or noPipe where none can be had: the direction then
@@ -46,6 +48,10 @@ func (p *pipePool) get() int32 {
 	fd, err := newPipe()
 	if err != nil {
 		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE)
+		return noPipe
+	}
+	if int(fd) >= p.ceiling {
+		closeFD(fd) // the last descriptors are for others
 		return noPipe
 	}
 	p.made++
@@ -72,9 +78,15 @@ func (p *pipePool) close() {
 	p.free = nil
 }
 
+// keptPipes is how many free pipes stay open after a burst.
+const keptPipes = 8
+
+// idle tells whether trim has something to do.
+func (p *pipePool) idle() bool { return len(p.free) > keptPipes }
+
 // trim closes the pipes that a burst left over.
 func (p *pipePool) trim() {
-	for len(p.free) > 8 {
+	for p.idle() {
 		fd := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
 		closeFD(fd)
@@ -107,7 +119,7 @@ func (l *loop) spliceIn(f *flow, src *side) (int, result) {
 	} else {
 		f.small++
 	}
-	return n, went
+	return n, progressed
 }
 
 // spliceOut moves bytes from the pipe to the destination. With the pipe empty the
@@ -120,11 +132,11 @@ func (l *loop) spliceOut(p *pair, f *flow, dst *side) result {
 	p.active = l.now
 	f.piped -= uint32(n)
 	if f.piped > 0 {
-		return went // the pipe gives its pages in pieces: only EAGAIN says that it is full
+		return progressed // the pipe gives its pages in pieces: only EAGAIN says that it is full
 	}
 	if f.small >= smallAfter {
 		f.small = 0
-		l.rest(f)
+		l.releasePipe(f)
 	}
-	return went
+	return progressed
 }

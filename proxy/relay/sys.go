@@ -75,12 +75,6 @@ func closeFD(fd int32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
 }
 
-func setInt(fd int32, level, name, value int) unix.Errno {
-	v := int32(value)
-	_, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), uintptr(level), uintptr(name), uintptr(unsafe.Pointer(&v)), unsafe.Sizeof(v), 0)
-	return errno
-}
-
 // socketError takes the pending error of a socket. Only for sockets that are
 // still connecting: on an established one it would hide a reset.
 func socketError(fd int32) unix.Errno {
@@ -91,8 +85,10 @@ func socketError(fd int32) unix.Errno {
 	return unix.Errno(v)
 }
 
-// unsent is how many bytes the peer of a TCP socket has not yet acknowledged.
-func unsent(fd int32) int {
+// unacknowledged is how much of what was sent the peer of a TCP socket has not
+// acknowledged, in bytes, a FIN counting one. The call fails on listening sockets
+// only.
+func unacknowledged(fd int32) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ)
 	if err != nil {
 		return 0
@@ -100,13 +96,47 @@ func unsent(fd int32) int {
 	return n
 }
 
-// unread is how many bytes lie in a socket's receive queue.
-func unread(fd int32) int {
+// hasUnread tells whether bytes lie in a socket's receive queue. The call fails on
+// listening sockets only.
+func hasUnread(fd int32) bool {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	return err == nil && n > 0
+}
+
+// finReceived tells whether the peer of a TCP socket has ended its stream by a FIN.
+// The kernel adds one to the hint of TCP_CM_INQ, and not to SIOCINQ, when and only
+// when one came (tcp_inq_hint, net/ipv4/tcp.c). The socket's state and what poll
+// says cannot tell: a reset shows there too.
+func finReceived(fd int32) bool {
+	setInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1)
+	defer setInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 0)
+	var b [1]byte
+	var oob [64]byte
+	_, n, _, _, err := unix.Recvmsg(int(fd), b[:], oob[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	if err != nil {
-		return 0
+		return false
 	}
-	return n
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil {
+		return false
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.IPPROTO_TCP && m.Header.Type == unix.TCP_CM_INQ && len(m.Data) >= 4 {
+			inq, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+			return err == nil && int(binary.NativeEndian.Uint32(m.Data))-inq == 1
+		}
+	}
+	return false
+}
+
+// listenBacklog is how many clients wait in the queue of a listening socket; as
+// many as any queue may hold where the kernel does not tell.
+func listenBacklog(fd int32) int {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 4096 // net.core.somaxconn
+	}
+	return int(info.Unacked)
 }
 
 // addrPort reads an IP socket address; anything else gives the zero AddrPort.
@@ -135,11 +165,14 @@ func networkOrder(port uint16) uint16 {
 
 // localAddr is the address that a client connected to.
 func localAddr(fd int32) netip.AddrPort {
+	sa := name(fd, unix.SYS_GETSOCKNAME)
+	return addrPort(&sa)
+}
+
+// name asks for one of the two addresses of a connected socket.
+func name(fd int32, which uintptr) unix.RawSockaddrAny {
 	var sa unix.RawSockaddrAny
 	size := uint32(unix.SizeofSockaddrAny)
-	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
-	if errno != 0 {
-		return netip.AddrPort{}
-	}
-	return addrPort(&sa)
+	_, _, _ = unix.RawSyscall(which, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
+	return sa
 }

@@ -4,12 +4,13 @@ import "golang.org/x/sys/unix"
 
 // watch is one listening socket in one loop.
 type watch struct {
-	socket *Socket
-	index  int
-	polled bool
-	hungry bool            // not polled because descriptors ran out
-	held   *Limit          // not polled because this limit is reached
-	gone   chan<- struct{} // leaving: closed when the queue is empty
+	socket     *Socket
+	index      int
+	registered bool
+	pausedHere bool            // not registered because descriptors ran out, or accepting fails
+	waitsFor   *Limit          // not registered because this limit is reached
+	released   chan<- struct{} // draining: closed when the queue is served
+	queued     int             // draining: how many of the queue are left at most
 }
 
 // listen starts accepting from a socket.
@@ -25,134 +26,123 @@ func (l *loop) listen(s *Socket) {
 		l.watches = append(l.watches, nil)
 	}
 	l.watches[w.index] = w
-	if !l.starved {
-		l.pollSocket(w)
-	}
+	l.registerSocket(w)
 }
 
 // unlisten stops accepting from a socket.
 func (l *loop) unlisten(s *Socket) {
 	for i, w := range l.watches {
-		if w != nil && w.socket == s {
-			l.unpoll(w)
-			l.unhold(w)
-			if w.hungry {
-				w.socket.paused.Add(-1)
-			}
-			l.watches[i] = nil
+		if w == nil || w.socket != s {
+			continue
 		}
+		l.unregister(w)
+		if w.waitsFor != nil {
+			s.paused.Add(-1)
+		}
+		if w.pausedHere {
+			s.paused.Add(-1)
+		}
+		l.watches[i] = nil
 	}
 }
 
-// serveQueue accepts who is already in the queue of a socket that no loop watches
-// any more, then says so.
-func (l *loop) serveQueue(s *Socket, gone chan<- struct{}) {
-	l.leaving = append(l.leaving, &watch{socket: s, gone: gone})
-	l.lastCalls()
+// drainQueue accepts who is already in the queue of a socket that no loop watches
+// any more, and says when that is done. Who comes later is not waited for: under a
+// flood that would never end.
+func (l *loop) drainQueue(s *Socket, released chan<- struct{}) {
+	l.draining = append(l.draining, &watch{socket: s, released: released, queued: listenBacklog(s.fd)})
 }
 
-func (l *loop) lastCalls() {
-	left := l.leaving[:0]
-	for _, w := range l.leaving {
-		for l.acceptOne(w) {
+// drainQueues takes some clients from each queue that is to be emptied.
+func (l *loop) drainQueues() {
+	left := l.draining[:0]
+	for _, w := range l.draining {
+		for range acceptBurst {
+			if w.queued == 0 {
+				break
+			}
+			if l.acceptOne(w) {
+				w.queued--
+				continue
+			}
+			if !l.paused {
+				w.queued = 0 // it is empty
+			}
+			break
 		}
-		if l.starved {
+		if w.queued > 0 {
 			left = append(left, w)
 			continue
 		}
-		close(w.gone)
+		close(w.released)
 	}
-	clear(l.leaving[len(left):])
-	l.leaving = left
+	clear(l.draining[len(left):])
+	l.draining = left
 }
 
-// hold stops accepting from a socket until a connection of its listener ends.
-func (l *loop) hold(w *watch, limit *Limit) {
-	if !limit.pause() {
-		return // there is room again: epoll tells of the waiting client anew
+// pauseAll stops accepting from every socket: descriptors or kernel memory ran
+// out, and epoll would go on telling of clients that cannot be taken.
+func (l *loop) pauseAll(errno unix.Errno) {
+	l.pausedAt = l.now
+	if !l.short {
+		l.short = true
+		l.relay.note(event{kind: paused, err: errno})
 	}
-	l.unpoll(w)
-	w.held = limit
+	l.paused = true
+	for _, w := range l.watches {
+		if w != nil && w.registered {
+			l.pause(w)
+		}
+	}
+}
+
+// pause stops accepting from one socket until resumeAll.
+func (l *loop) pause(w *watch) {
+	l.unregister(w)
+	w.pausedHere = true
 	w.socket.paused.Add(1)
 }
 
-func (l *loop) unhold(w *watch) {
-	if w.held != nil {
-		w.held = nil
-		w.socket.paused.Add(-1)
-	}
-}
-
-// leave counts a connection out of its limit.
-func (l *loop) leave(limit *Limit) {
-	if limit.leave() {
-		l.relay.each(func(l *loop) { l.resume(limit) })
-	}
-}
-
-// resume accepts again from the sockets that a limit held back.
-func (l *loop) resume(limit *Limit) {
+// resumeAll accepts again: a connection has ended, or it is time to try.
+func (l *loop) resumeAll() {
+	l.paused = false
 	for _, w := range l.watches {
-		if w != nil && w.held == limit {
-			l.unhold(w)
-			if !l.starved {
-				l.pollSocket(w)
-			}
-		}
-	}
-}
-
-// starve stops accepting from every socket: descriptors or kernel memory ran out,
-// and epoll would go on telling of clients that cannot be taken.
-func (l *loop) starve(errno unix.Errno) {
-	if l.starved {
-		return
-	}
-	l.starved = true
-	l.relay.say(event{kind: starved, err: errno})
-	for _, w := range l.watches {
-		if w != nil && w.polled {
-			l.unpoll(w)
-			w.socket.paused.Add(1)
-			w.hungry = true
-		}
-	}
-}
-
-// feed accepts again: a connection has ended, or it is time to try.
-func (l *loop) feed() {
-	if !l.starved {
-		return
-	}
-	l.starved = false
-	for _, w := range l.watches {
-		if w == nil {
-			continue
-		}
-		if w.hungry {
-			w.hungry = false
+		if w != nil && w.pausedHere {
+			w.pausedHere = false
 			w.socket.paused.Add(-1)
-		}
-		if w.held == nil {
-			l.pollSocket(w)
+			l.registerSocket(w)
 		}
 	}
 }
 
-func (l *loop) pollSocket(w *watch) {
-	if w.polled {
-		return
+// recovered notes that the shortage is over when none was met for some time.
+func (l *loop) recovered() {
+	if l.short && !l.paused && l.now-l.pausedAt >= int64(shortageOver) {
+		l.short = false
+		l.relay.note(event{kind: resumed})
 	}
-	if errno := l.poll(w.socket.fd, listenEvents, watchTag(w.index), 0); errno != 0 {
-		l.relay.say(event{kind: acceptFailed, socket: w.socket.label, err: errno})
-		return
-	}
-	w.polled = true
 }
 
-func (l *loop) unpoll(w *watch) {
-	if w.polled {
+// registerSocket lets epoll tell of clients, unless something speaks against it.
+func (l *loop) registerSocket(w *watch) {
+	switch {
+	case w.registered || w.waitsFor != nil:
+		return
+	case l.paused:
+		l.pause(w)
+		return
+	}
+	if errno := l.register(w.socket.fd, listenEvents, watchTag(w.index), 0); errno != 0 {
+		l.relay.note(event{kind: acceptFailed, socket: w.socket.label, err: errno})
+		l.pause(w)
+		return
+	}
+	w.registered = true
+}
+
+func (l *loop) unregister(w *watch) {
+	if w.registered {
 		_ = epollCtl(l.epfd, unix.EPOLL_CTL_DEL, w.socket.fd, nil)
-		w.polled = false
+		w.registered = false
 	}
 }

@@ -1,0 +1,64 @@
+package relay
+
+import "sync/atomic"
+
+// Limit counts the connections of one listener over all its sockets and
+// generations, and holds further ones back in the kernel's queue.
+type Limit struct {
+	most   int64 // 0 = no limit
+	active atomic.Int64
+	paused atomic.Bool // a loop has stopped accepting because of it
+}
+
+// NewLimit returns a limit of most connections at once; 0 means no limit.
+func NewLimit(most int) *Limit { return &Limit{most: int64(most)} }
+
+// enter counts one connection if there is room for it.
+func (l *Limit) enter() bool {
+	if n := l.active.Add(1); l.most > 0 && n > l.most {
+		l.active.Add(-1)
+		return false
+	}
+	return true
+}
+
+// pause notes that a loop will stop accepting. It returns false when there is
+// room again: a connection may have left since enter refused.
+func (l *Limit) pause() bool {
+	l.paused.Store(true)
+	return l.active.Load() >= l.most
+}
+
+// leave counts a connection out, and tells whether loops wait for that.
+func (l *Limit) leave() (wake bool) {
+	l.active.Add(-1)
+	return l.paused.Load() && l.paused.Swap(false)
+}
+
+// pauseFor stops accepting from a socket until a connection of its listener ends.
+func (l *loop) pauseFor(w *watch, limit *Limit) {
+	if !limit.pause() {
+		return // there is room again: epoll tells of the waiting client anew
+	}
+	l.unregister(w)
+	w.waitsFor = limit
+	w.socket.paused.Add(1)
+}
+
+// leave counts a connection out of its limit.
+func (l *loop) leave(limit *Limit) {
+	if limit.leave() {
+		l.relay.each(func(l *loop) { l.resume(limit) })
+	}
+}
+
+// resume accepts again from the sockets that a limit held back.
+func (l *loop) resume(limit *Limit) {
+	for _, w := range l.watches {
+		if w != nil && w.waitsFor == limit {
+			w.waitsFor = nil
+			w.socket.paused.Add(-1)
+			l.registerSocket(w)
+		}
+	}
+}

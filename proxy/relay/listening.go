@@ -1,0 +1,65 @@
+package relay
+
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Socket is one listening socket: non-blocking, of a stream type, listening.
+// The relay borrows its descriptor and never closes it.
+type Socket struct {
+	fd      int32
+	label   string
+	service *Service
+	tcp     bool
+
+	// The options of TCP are set on the listening socket, and accepted sockets
+	// have them if their handshake ended later. Clients that were in the queue
+	// before have not; the queue was empty since when inherited is set.
+	inherited atomic.Bool
+
+	accepted atomic.Int64
+	active   atomic.Int64
+	paused   atomic.Int32 // loops that do not accept from it for now
+}
+
+// NewSocket describes a listening socket; label is how logs name it, for example
+// "tcp 127.0.0.1:8080". For TCP it sets what accepted sockets inherit: no delay,
+// keepalive, urgent data in line, and no fast open, whose data would be consumed
+// before the connection counts.
+func NewSocket(fd int, label string, service *Service) *Socket {
+	s := &Socket{fd: int32(fd), label: label, service: service, tcp: isTCP(int32(fd))}
+	if s.tcp {
+		setTCP(s.fd)
+		setLinger(s.fd)
+		setInt(s.fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 0)
+	}
+	return s
+}
+
+// Active is how many connections accepted from the socket are alive.
+func (s *Socket) Active() int64 { return s.active.Load() }
+
+// Accepted is how many connections were accepted from the socket.
+func (s *Socket) Accepted() int64 { return s.accepted.Load() }
+
+// Paused tells whether some loop leaves clients in its queue for now, because a
+// limit of connections or descriptors is reached.
+func (s *Socket) Paused() bool { return s.paused.Load() > 0 }
+
+// adopt gives an accepted socket the options that it has not inherited.
+func (s *Socket) adopt(fd int32) {
+	switch {
+	case !s.tcp:
+		setUnix(fd) // Unix sockets inherit nothing
+	case !s.inherited.Load():
+		setTCP(fd)
+		setLinger(fd)
+	}
+}
+
+func isTCP(fd int32) bool {
+	domain, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN)
+	return err == nil && (domain == unix.AF_INET || domain == unix.AF_INET6)
+}

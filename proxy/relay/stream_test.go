@@ -1,0 +1,146 @@
+package relay
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestUrgentDataInABulkTransferDoesNotStopIt(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{}, b.address)
+	for range 20 {
+		c := r.dial().(*net.TCPConn)
+		bulk := bytes.Repeat([]byte("b"), 200_000)
+		want := append(append(bytes.Clone(bulk), 'U'), "tail"...)
+		received := make(chan []byte, 1)
+		go func() {
+			got := make([]byte, len(want))
+			n, _ := io.ReadFull(c, got)
+			received <- got[:n]
+		}()
+		_, err := c.Write(bulk)
+		require.NoError(t, err)
+		onSocket(t, c, func(fd int) { err = syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil) })
+		require.NoError(t, err)
+		_, err = c.Write([]byte("tail"))
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(want, <-received), "all of it, without an end") // the stream stays open
+		_ = c.Close()
+	}
+}
+
+func TestDescriptorsAttachedByAUnixPeerDoNotStopTheStream(t *testing.T) {
+	b := newBackend(t, "unix", echo)
+	r := newRig(t, setup{network: "unix"}, b.address)
+	c := r.dial()
+	stdin, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(stdin)
+	onSocket(t, c, func(fd int) {
+		for range 3 { // together in the queue; a read stops behind each
+			err := unix.Sendmsg(fd, []byte("abc"), unix.UnixRights(stdin), nil, 0)
+			assert.NoError(t, err)
+		}
+	})
+	got := make([]byte, 9)
+	_, err = io.ReadFull(c, got)
+	require.NoError(t, err)
+	assert.Equal(t, "abcabcabc", string(got))
+}
+
+func TestClientsOfBeforeTheOptionsHaveThemToo(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	fd, address := listenRaw(t, "tcp", 16)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	early, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer early.Close()
+	r := newRig(t, setup{}, b.address)
+	s := NewSocket(fd, "early", r.service)
+	r.relay.Serve(s)
+	late, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer late.Close()
+	require.NoError(t, ping(t, early))
+	require.NoError(t, ping(t, late))
+	sides := 0
+	r.eachPair(func(p *pair) {
+		for _, side := range p.side {
+			sides++
+			for name, at := range map[string][2]int{
+				"no delay": {unix.IPPROTO_TCP, unix.TCP_NODELAY}, "keepalive": {unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+				"urgent data in line": {unix.SOL_SOCKET, unix.SO_OOBINLINE},
+			} {
+				v, err := unix.GetsockoptInt(int(side.fd), at[0], at[1])
+				assert.NoError(t, err)
+				assert.Equal(t, 1, v, name)
+			}
+		}
+	})
+	assert.Equal(t, 4, sides)
+	<-r.relay.Release(s, false)
+}
+
+func TestBurstsLeaveNeitherPipesNorMemory(t *testing.T) {
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		for {
+			if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	r := newRig(t, setup{loops: 1}, b.address)
+	var conns []net.Conn
+	for range 40 {
+		c := r.dial()
+		_, err := io.ReadFull(c, make([]byte, 1<<20))
+		require.NoError(t, err)
+		conns = append(conns, c)
+	}
+	pipes := 0
+	r.eachLoop(func(l *loop) { pipes = l.pipes.made })
+	assert.Greater(t, pipes, keptPipes)
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	eventually(t, "pipes are closed", func() bool {
+		r.eachLoop(func(l *loop) { pipes = l.pipes.made })
+		return pipes <= keptPipes
+	})
+}
+
+func TestOneBusyConnectionDoesNotStarveTheOthersOfItsLoop(t *testing.T) {
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		kind := make([]byte, 1)
+		_, _ = io.ReadFull(c, kind)
+		for kind[0] == 's' {
+			if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+				return
+			}
+		}
+		_, _ = c.Write(kind)
+		_, _ = io.Copy(struct{ io.Writer }{c}, c)
+	})
+	r := newRig(t, setup{loops: 1}, b.address)
+	for range 4 {
+		c := r.dial()
+		_, err := c.Write([]byte("s"))
+		require.NoError(t, err)
+		go func() { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}) }()
+	}
+	c := r.dial()
+	_, err := c.Write([]byte("e"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	require.NoError(t, err)
+	for range 100 {
+		require.NoError(t, ping(t, c))
+	}
+}

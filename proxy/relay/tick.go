@@ -1,0 +1,33 @@
+package relay
+
+// onTick does what is due.
+func (l *loop) onTick() {
+	if l.now-l.ticked >= int64(tick) {
+		l.ticked = l.now
+		for p := l.timed; p != nil; {
+			next := p.timedNext // p may be gone after its turn
+			l.onDeadline(p)
+			p = next
+		}
+		if l.paused || l.failing {
+			l.failing = false
+			l.resumeAll()
+		}
+	}
+	if l.now-l.swept >= int64(sweep) {
+		l.swept = l.now
+		l.buffers.trim()
+		l.pipes.trim()
+		l.recovered()
+		if l.idlers > 0 {
+			l.pairs.each(l.endIdle)
+		}
+	}
+}
+
+// endIdle ends an open pair that moved nothing for its listener's idle timeout.
+func (l *loop) endIdle(p *pair) {
+	if p.phase == open && p.service.IdleTimeout > 0 && l.now-p.active >= int64(p.service.IdleTimeout) {
+		l.hangUp(p, Idle)
+	}
+}
