@@ -1,18 +1,24 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/cli.version=$(VERSION)
+OUT     := bin/holdfast
 TOOL    := go tool -modfile=.ci/tools.mod
 
 UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e /vmtest)
 
 .PHONY: build run test lint fuzz bench vmtest
 
+# One static binary: no C library, which would have to be there and of the same
+# age, and no paths of the machine that built it.
 build:
-	go build -ldflags '$(LDFLAGS)' -o bin/holdfast ./cmd/holdfast
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/holdfast
 
-# A plain user without a session has no place for the control socket: make one.
+# A plain user without a session has no place for the control socket: make one, and
+# say where it is, as another shell does not know.
 run: build
-	@[ -n "$$XDG_RUNTIME_DIR" ] || [ "$$(id -u)" = 0 ] || export XDG_RUNTIME_DIR=$$(mktemp -d); \
-	bin/holdfast serve --demo
+	@if [ -z "$$XDG_RUNTIME_DIR" ] && [ "$$(id -u)" != 0 ]; then \
+		XDG_RUNTIME_DIR=$$(mktemp -d); export XDG_RUNTIME_DIR; \
+		echo "demo: ask it with $(OUT) status --control-socket $$XDG_RUNTIME_DIR/holdfast/control.sock"; \
+	fi; exec $(OUT) serve --demo
 
 test:
 	.ci/setup
@@ -24,6 +30,7 @@ test:
 lint:
 	$(TOOL) golangci-lint run
 	$(TOOL) golangci-lint fmt --diff
+	go mod tidy -diff
 
 fuzz:
 	.ci/fuzz 60s

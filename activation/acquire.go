@@ -3,6 +3,7 @@ package activation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
@@ -52,7 +53,9 @@ func Acquire(wants []Want, sources []*Source) (*Result, error) {
 	}
 	if len(problems) > 0 {
 		explainOwnConflicts(problems, listeners)
-		for _, s := range bound {
+		// The last one first: to remove a socket's file takes a descriptor, which
+		// was free when that socket was bound.
+		for _, s := range slices.Backward(bound) {
 			_ = s.Close() // nothing was accepted on it, and the problems say more
 		}
 		return nil, problems

@@ -247,7 +247,7 @@ func (e *Engine) Status() status.Status {
 	stats := e.relay.Stats()
 	s := status.Status{
 		Version: e.options.Version, PID: os.Getpid(), Generation: e.generation, State: e.state,
-		Holder: "none", StartedAt: e.started,
+		Holder: status.HolderNone, StartedAt: e.started,
 		Listeners: status.Listeners{Sockets: make([]status.Socket, 0, len(e.sockets))},
 		Upstreams: make([]status.Upstream, 0, len(e.pools)),
 		Connections: status.Connections{

@@ -17,10 +17,6 @@ type LogOptions struct {
 	// Level is the least severe level that is logged, nil = info. Give a
 	// *slog.LevelVar to change it later.
 	Level slog.Leveler
-	// Prefix puts the priority before each line that does not go to the
-	// journal, "<6>" as in sd-daemon(3), instead of time and level. It is for a
-	// stderr that a supervisor copies into the journal.
-	Prefix bool
 }
 
 // NewLogHandler makes the handler of this process's log. It writes
@@ -46,8 +42,8 @@ func newLogHandler(o LogOptions, socket string) slog.Handler {
 		// A line on stderr reaches the journal too, and there the prefix counts.
 		return &handler{level: level, sink: newJournalSink(socket, o.Identifier, &textSink{out: stderr, prefix: true})}
 	}
-	if o.Prefix || term.IsTerminal(unix.Stderr) {
-		return &handler{level: level, sink: &textSink{out: stderr, prefix: o.Prefix}}
+	if term.IsTerminal(unix.Stderr) {
+		return &handler{level: level, sink: &textSink{out: stderr}}
 	}
 	return slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})
 }

@@ -20,9 +20,7 @@ import (
 func init() {
 	children["log"] = func() int {
 		var level slog.LevelVar
-		log := slog.New(newLogHandler(LogOptions{
-			Identifier: "holdfast", Level: &level, Prefix: os.Getenv("PREFIX") != "",
-		}, os.Getenv("JOURNAL")))
+		log := slog.New(newLogHandler(LogOptions{Identifier: "holdfast", Level: &level}, os.Getenv("JOURNAL")))
 		log.Debug("hidden")
 		log.Info("hello", "listener", "web")
 		level.Set(slog.LevelError)
@@ -71,10 +69,6 @@ func TestWhereTheLogGoes(t *testing.T) {
 		{
 			name: "debug invocation", stderr: "level=DEBUG msg=hidden\n" + textHandler + "level=INFO msg=hidden\n",
 			env: func(*testing.T, *os.File) []string { return []string{"DEBUG_INVOCATION=1"} },
-		},
-		{
-			name: "a supervisor that copies into the journal", stderr: "<6>hello listener=web\n",
-			env: func(*testing.T, *os.File) []string { return []string{"PREFIX=1"} },
 		},
 		{
 			name: "the journal", journal: true,

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
 )
 
 // The test binary is also the child process of some tests.
@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 	if child := children[os.Getenv("SYSTEMD_TEST_CHILD")]; child != nil {
 		os.Exit(child())
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }

@@ -10,10 +10,10 @@ import (
 // Addr says which listening socket is meant: transport and bound address. Two
 // Addrs that are equal mean the same accept queue. The zero Addr means none.
 //
-// Addresses of a kernel socket are always in the form that [TCP], [UDP] and
-// [Unix] give, so make yours with them.
+// Addresses of a kernel socket are always in the form that [TCP] and [Unix] give,
+// so make yours with them.
 type Addr struct {
-	Network  string         // "tcp", "udp" or "unix"; of a received socket also "unixgram", "unixpacket"
+	Network  string         // "tcp" or "unix"; of a received socket also "udp", "unixgram", "unixpacket"
 	AddrPort netip.AddrPort // of tcp and udp; an invalid (zero) Addr in it = every address of this host, IPv6 and IPv4
 	Path     string         // of unix: a file, or "@name" for the abstract name space
 }
@@ -22,11 +22,6 @@ type Addr struct {
 // that it stands for: the kernel has one queue for both.
 func TCP(ap netip.AddrPort) Addr {
 	return Addr{Network: "tcp", AddrPort: canonical(ap)}
-}
-
-// UDP is the identity of a UDP socket; addresses are as with [TCP].
-func UDP(ap netip.AddrPort) Addr {
-	return Addr{Network: "udp", AddrPort: canonical(ap)}
 }
 
 // Unix is the identity of a Unix stream socket: the path of a file, or "@name"

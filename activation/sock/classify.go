@@ -129,7 +129,7 @@ func (i Info) ipIdentity(addr netip.Addr, port int) Addr {
 	case i.Type == unix.SOCK_STREAM && (i.Protocol == unix.IPPROTO_TCP || i.Protocol == unix.IPPROTO_MPTCP):
 		return TCP(ap)
 	case i.Type == unix.SOCK_DGRAM && i.Protocol == unix.IPPROTO_UDP:
-		return UDP(ap)
+		return Addr{Network: "udp", AddrPort: canonical(ap)}
 	}
 	return Addr{} // SCTP, ICMP, raw sockets: no address of ours
 }

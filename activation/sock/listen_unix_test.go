@@ -84,10 +84,16 @@ func TestListenUnixNeverTakesAPathThatSomebodyHas(t *testing.T) {
 	fillQueue(t, full)
 	makeSocket(t, unix.AF_UNIX, unix.SOCK_DGRAM, 0, &unix.SockaddrUnix{Name: datagram})
 
-	for _, path := range []string{live, full, datagram} {
+	self, err := os.ReadFile("/proc/self/comm")
+	require.NoError(t, err)
+	for path, by := range map[string]string{
+		live:     fmt.Sprintf("process %d (%s)", os.Getpid(), strings.TrimSpace(string(self))),
+		full:     "a process that does not accept",
+		datagram: "a socket of another type",
+	} {
 		_, err := sock.Listen(sock.Unix(path), sock.Options{})
 		require.ErrorIs(t, err, unix.EADDRINUSE)
-		require.EqualError(t, err, "listen on unix "+path+": address already in use")
+		require.EqualError(t, err, "listen on unix "+path+": in use by "+by)
 		assert.Equal(t, "another program listens there: ss -lxp src "+path, sock.Hint(err))
 		assert.FileExists(t, path)
 	}
@@ -110,6 +116,15 @@ func fillQueue(t *testing.T, path string) {
 	require.Fail(t, "the queue never filled")
 }
 
+func TestListenUnixTakesTheLongestPath(t *testing.T) {
+	dir := t.TempDir()
+	const longest = 107
+	path := dir + "/" + strings.Repeat("x", longest-len(dir)-1)
+	l := mustListen(t, sock.Unix(path), sock.Options{})
+	assert.Equal(t, "unix "+path, l.Addr().String())
+	assert.True(t, answers(path))
+}
+
 func TestListenUnixNeverRemovesOtherFiles(t *testing.T) {
 	file := socketPath(t)
 	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
@@ -117,7 +132,10 @@ func TestListenUnixNeverRemovesOtherFiles(t *testing.T) {
 	leaveStale(t, stale)
 	require.NoError(t, os.Symlink(stale, link))
 
-	for _, path := range []string{file, link, t.TempDir()} {
+	dangling := socketPath(t)
+	require.NoError(t, os.Symlink("nowhere", dangling))
+
+	for _, path := range []string{file, link, dangling, t.TempDir()} {
 		_, err := sock.Listen(sock.Unix(path), sock.Options{})
 		require.ErrorIs(t, err, sock.ErrNotSocketFile)
 		assert.Equal(t, "remove it or choose another path", sock.Hint(err))
@@ -130,6 +148,8 @@ func TestListenUnixNeverRemovesOtherFiles(t *testing.T) {
 
 func TestListenUnixFailsWithAHint(t *testing.T) {
 	dir := t.TempDir()
+	file := dir + "/file"
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, tt := range []struct {
 		path string
 		is   error
@@ -139,6 +159,7 @@ func TestListenUnixFailsWithAHint(t *testing.T) {
 		{"@", unix.EINVAL, ""},
 		{dir + "/\x00", unix.EINVAL, ""},
 		{dir + strings.Repeat("/x", 108), unix.ENAMETOOLONG, "a Unix socket path has at most 107 bytes"},
+		{file + "/x.sock", unix.ENOTDIR, ""},
 		{dir + "/no/x.sock", unix.ENOENT, "there is no directory " + dir + "/no; in a unit RuntimeDirectory= makes one"},
 	} {
 		_, err := sock.Listen(sock.Unix(tt.path), sock.Options{})
@@ -259,6 +280,7 @@ func TestKill9LeavesNoObstacle(t *testing.T) {
 
 	_, err = sock.Listen(sock.Unix(path), sock.Options{})
 	require.ErrorIs(t, err, unix.EADDRINUSE, "while it lives, the path is its own")
+	require.ErrorContains(t, err, fmt.Sprintf("in use by process %d (", cmd.Process.Pid))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // says that it was killed
 	require.FileExists(t, path)

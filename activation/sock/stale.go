@@ -31,23 +31,25 @@ func removeStale(path string) error {
 	return nil
 }
 
-// probe connects to a socket file. It gives nil when nobody has it open, and
-// EADDRINUSE when somebody has: also when its queue is full (EAGAIN) or it is a
-// socket of another type (EPROTOTYPE).
+// probe connects to a socket file. It gives nil when nobody has it open, and a
+// heldError when somebody has. A stopped or hung process still has its socket:
+// the kernel completes the connect for it, or says EAGAIN when its queue is full.
 func probe(path string) error {
 	fd, err := socket(unix.AF_UNIX, 0)
 	if err != nil {
 		return err
 	}
-	err = unix.Connect(fd.Raw(), &unix.SockaddrUnix{Name: path})
-	if closeErr := fd.Close(); closeErr != nil {
-		return closeErr
-	}
-	switch {
+	defer fd.Close()
+	switch err := unix.Connect(fd.Raw(), &unix.SockaddrUnix{Name: path}); {
+	case err == nil:
+		return &heldError{holder(fd)}
 	case errors.Is(err, unix.ECONNREFUSED):
 		return nil
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+	case errors.Is(err, unix.EAGAIN):
+		return &heldError{"a process that does not accept"}
+	case errors.Is(err, unix.EPROTOTYPE):
+		return &heldError{"a socket of another type"}
+	default:
 		return fmt.Errorf("ask who answers there: %w", err)
 	}
-	return unix.EADDRINUSE
 }

@@ -149,12 +149,17 @@ func parseServer(text string) (Address, error) {
 	return a, nil
 }
 
-// parseMetrics reads the address of the metrics; "" is off, the zero value.
+// parseMetrics reads the address of the metrics; "" is off, the zero value. A
+// Unix socket is refused: Prometheus cannot ask there.
 func parseMetrics(text string) (Address, error) {
 	if text == "" {
 		return Address{}, nil
 	}
-	return parseListen(text)
+	a, err := parseListen(text)
+	if err == nil && a.Network != "tcp" {
+		return Address{}, refuse("write tcp://HOST:PORT", "metrics are served over TCP only")
+	}
+	return a, err
 }
 
 // parseSocketPath reads the path of one of the process's own Unix sockets. They

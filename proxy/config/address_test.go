@@ -117,6 +117,20 @@ func TestServersNeedAPlaceToConnectTo(t *testing.T) {
 	}
 }
 
+func TestMetricsAreServedOverTCPOnly(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                    "",
+		"tcp://127.0.0.1:0":   "",
+		"unix:///run/m.sock":  "metrics are served over TCP only (write tcp://HOST:PORT)",
+		"unix://@m":           "metrics are served over TCP only",
+		"tcp://localhost:117": "may stand for several addresses",
+	} {
+		_, err := parseMetrics(text)
+		checkRefused(t, text, want, err)
+	}
+}
+
 func TestOwnSocketsAreFiles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

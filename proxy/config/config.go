@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// DefaultPath is the file that is read where none is named.
+// DefaultPath is the file of serve and check where no flag names one.
 const DefaultPath = "/etc/holdfast/holdfast.toml"
 
 // DefaultName is the name of the listener and of the upstream that the flags
@@ -42,7 +42,7 @@ type Global struct {
 	DrainTimeout   Timeout
 	OnTerm         OnTerm
 	ExitIdle       time.Duration // 0 = never
-	Metrics        *Address      // nil = off
+	Metrics        *Address      // of TCP; nil = off
 	LogLevel       LogLevel
 	AccessLog      bool
 }

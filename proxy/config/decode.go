@@ -21,7 +21,7 @@ func decode(r *report, merged map[string]any, environ []string) *Config {
 }
 
 func decodeGlobal(t reader, environ []string) Global {
-	g := defaultGlobal(environ)
+	g := DefaultGlobal(environ)
 	parsed(t, "control_socket", &g.ControlSocket, parseSocketPath)
 	parsed(t, "handover_socket", &g.HandoverSocket, parseSocketPath)
 	parsed(t, "keep", &g.Keep, oneOf(KeepConnections, KeepListeners))

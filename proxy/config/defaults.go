@@ -14,18 +14,10 @@ const (
 	handoverSocket = "handover.sock"
 )
 
-// DefaultControlSocket is the path of the control socket where the
-// configuration names none: control.sock in $RUNTIME_DIRECTORY (the first of
-// several), else in $XDG_RUNTIME_DIR/holdfast, else in /run/holdfast. environ is
-// in the form of os.Environ.
-func DefaultControlSocket(environ []string) string {
-	return filepath.Join(runtimeDirectories(environ)[0], controlSocket)
-}
-
 // FindControlSocket is the path where a command looks for a running instance: of
 // the places where a default control socket may be the first that exists, else
-// DefaultControlSocket. An operator's shell has an XDG_RUNTIME_DIR, the service
-// it asks has none.
+// that of DefaultGlobal. An operator's shell has an XDG_RUNTIME_DIR, the service
+// it asks has none. environ is in the form of os.Environ.
 func FindControlSocket(environ []string) string {
 	for _, dir := range runtimeDirectories(environ) {
 		p := filepath.Join(dir, controlSocket)
@@ -33,7 +25,7 @@ func FindControlSocket(environ []string) string {
 			return p // also one that may not be looked at: that is what to say then
 		}
 	}
-	return DefaultControlSocket(environ)
+	return DefaultGlobal(environ).ControlSocket
 }
 
 // runtimeDirectories is where the process's own sockets may be by default, the
@@ -60,10 +52,15 @@ func runtimeDirectories(environ []string) []string {
 	return append(dirs, "/run/holdfast")
 }
 
-func defaultGlobal(environ []string) Global {
+// DefaultGlobal is the [global] table of a configuration without one. The
+// process's own sockets are in $RUNTIME_DIRECTORY (the first of several), else in
+// $XDG_RUNTIME_DIR/holdfast, else in /run/holdfast. environ is in the form of
+// os.Environ.
+func DefaultGlobal(environ []string) Global {
+	dir := runtimeDirectories(environ)[0]
 	return Global{
-		ControlSocket:  DefaultControlSocket(environ),
-		HandoverSocket: filepath.Join(runtimeDirectories(environ)[0], handoverSocket),
+		ControlSocket:  filepath.Join(dir, controlSocket),
+		HandoverSocket: filepath.Join(dir, handoverSocket),
 		Keep:           KeepConnections,
 		DrainTimeout:   Timeout{Duration: time.Minute},
 		OnTerm:         OnTermAuto,

@@ -1,10 +1,9 @@
 package config
 
 import (
-	"maps"
 	"net/netip"
 	"os"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -68,11 +67,27 @@ func TestTheThreeFormatsSayTheSame(t *testing.T) {
 	}
 }
 
-func TestTheExampleHasEveryKey(t *testing.T) {
-	t.Parallel()
+// commented is a line that shows a default, as "#key = value".
+var commented = regexp.MustCompile(`(?m)^#(\w+ *=)`)
+
+// withDefaults is the TOML example with what is commented out set.
+func withDefaults(t *testing.T) []byte {
+	t.Helper()
 	data, err := os.ReadFile("testdata/example.toml")
 	require.NoError(t, err)
-	doc, problems := parseTOML("example.toml", data)
+	return commented.ReplaceAll(data, []byte("$1"))
+}
+
+func TestWhatTheExampleCommentsOutIsTheDefault(t *testing.T) {
+	t.Parallel()
+	c, err := Parse("example.toml", withDefaults(t), nil, Overrides{})
+	require.NoError(t, err)
+	assert.Equal(t, exampleConfig(), c, "it changes nothing")
+}
+
+func TestTheExampleHasEveryKey(t *testing.T) {
+	t.Parallel()
+	doc, problems := parseTOML("example.toml", withDefaults(t))
 	require.Empty(t, problems)
 
 	given := map[string]bool{}
@@ -83,12 +98,65 @@ func TestTheExampleHasEveryKey(t *testing.T) {
 		}
 		given[k.String()] = true
 	}
+	for _, k := range everyKey() {
+		assert.Contains(t, given, k.String())
+	}
+}
+
+// everyKey is each key that the configuration knows, without the names of
+// listeners and upstreams.
+func everyKey() []key {
+	var keys []key
 	for section, s := range schema.keys {
 		if s.kind == kindNamed {
 			s = *s.each
 		}
-		for _, v := range slices.Collect(maps.Values(s.variables())) {
-			assert.Contains(t, given, key{section}.child(v.key...).String())
+		for _, v := range s.variables() {
+			keys = append(keys, key{section}.child(v.key...))
 		}
 	}
+	return keys
+}
+
+// settingsRow is a row of a table of settings: key, default, meaning. A default
+// that is no TOML value stands without quotes around it.
+var settingsRow = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| (?:`([^`]+)` |[^|]*)\\| ")
+
+// The document for operators has the same keys and the same defaults.
+func TestTheTablesOfSettingsAreTrue(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, settings, _ := strings.Cut(string(text), "\n## Settings\n")
+	settings, _, _ = strings.Cut(settings, "\n### Environment")
+
+	listed := map[string]bool{}
+	with := "" // what the tables say, as a file
+	for section, needed := range map[string]string{"global": "", "listener": "upstream = 'n'\n", "upstream": "servers = 'h:1'\n"} {
+		heading, name := "["+section+"]", section
+		if section != "global" {
+			heading, name = "["+section+".NAME]", section+".n"
+		}
+		_, table, found := strings.Cut(settings, "### "+heading+"\n")
+		require.True(t, found, heading)
+		table, _, _ = strings.Cut(table, "\n### ")
+		with += "[" + name + "]\n" + needed
+		for _, row := range settingsRow.FindAllStringSubmatch(table, -1) {
+			listed[section+"."+row[1]] = true
+			if row[2] != "" {
+				with += row[1] + " = " + row[2] + "\n"
+			}
+		}
+	}
+	for _, k := range everyKey() {
+		assert.True(t, listed[k.String()], "docs/operations.md does not tell of %v", k)
+	}
+	assert.Len(t, listed, len(everyKey()), "a key that does not exist")
+
+	got, err := parse("tables.toml", with)
+	require.NoError(t, err, with)
+	want, err := parse("f.toml", "listener.n.upstream = 'n'\nupstream.n = {servers = 'h:1', health = {}}\n")
+	require.NoError(t, err)
+	want.Listeners[0].Listen, want.Listeners[0].Trusted = []Address{}, []netip.Prefix{} // the tables write the empty list
+	assert.Equal(t, want, got)
 }

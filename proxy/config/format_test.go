@@ -179,7 +179,7 @@ func TestEmptyHeadingsAreEmptyTables(t *testing.T) {
 	t.Parallel()
 	c, err := parse("f.yaml", "global:\n"+minimalYAML)
 	require.NoError(t, err)
-	assert.Equal(t, defaultGlobal(nil), c.Global)
+	assert.Equal(t, DefaultGlobal(nil), c.Global)
 }
 
 // Files that are made to cost time or memory end as one problem, and soon.

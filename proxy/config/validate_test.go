@@ -34,6 +34,7 @@ func TestRules(t *testing.T) {
 		"drain_timeout never":   {withGlobal(`drain_timeout = "never"`), ``},
 		"metrics off":           {withGlobal(`metrics = ""`), ``},
 		"metrics":               {withGlobal(`metrics = "tcp://localhost:1"`), `f.toml:2:1: global.metrics: a name such as "localhost" may stand for several addresses, one to listen on is needed (write 127.0.0.1 or [::1] for this host alone, tcp://:PORT for every address)`},
+		"metrics on a path":     {withGlobal(`metrics = "unix:///run/m"`), `f.toml:2:1: global.metrics: metrics are served over TCP only (write tcp://HOST:PORT)`},
 		"metrics on a listener": {withGlobal(`metrics = "tcp://:8080"`), `f.toml:4:1: listener.web.listen[0]: tcp://:8080 is already global.metrics (first at f.toml:2:1)`},
 		"one path for two sockets": {
 			withGlobal("control_socket = \"/run/x\"\nhandover_socket = \"/run/x\""),

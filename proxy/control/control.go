@@ -2,14 +2,12 @@
 // HTTP/1.1 with JSON bodies over a Unix socket. It holds both ends, so that a
 // route and the client's method for it stand in one file and change together.
 //
-// The server owns the socket file: it makes it, guards it, and removes it when
-// it stops. Only processes of its own user and root are answered; what they
-// send is bounded in size, time and number. It never changes the instance by
-// itself: a route asks the Instance.
+// The server is handed a listening Unix socket, which is its own from then on.
+// Only processes of its own user and root are answered, whatever the mode of the
+// socket file; what they send is bounded in size, time and number. It never
+// changes the instance by itself: a route asks the Instance.
 //
-//	socket, err := control.Listen("/run/holdfast/control.sock")
-//	…
-//	err = control.Serve(ctx, socket, engine, log) // until ctx ends
+//	err := control.Serve(ctx, listener, engine, log) // until ctx ends
 //
 //	answer, err := control.NewClient("/run/holdfast/control.sock").Status(ctx)
 package control

@@ -18,7 +18,7 @@ const refusalLogEvery = 10 * time.Second
 // gate is the listener that the HTTP server sees: it lets in only peers that
 // may give orders, and only maxConns of them at a time.
 type gate struct {
-	socket *Socket
+	net.Listener
 	slots  chan struct{} // one element per connection
 	closed chan struct{}
 	log    *slog.Logger
@@ -28,12 +28,12 @@ type gate struct {
 	loggedAt time.Time
 }
 
-func newGate(socket *Socket, log *slog.Logger) *gate {
+func newGate(listener net.Listener, log *slog.Logger) *gate {
 	return &gate{
-		socket: socket,
-		slots:  make(chan struct{}, maxConns),
-		closed: make(chan struct{}),
-		log:    log,
+		Listener: listener,
+		slots:    make(chan struct{}, maxConns),
+		closed:   make(chan struct{}),
+		log:      log,
 	}
 }
 
@@ -45,7 +45,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	for {
-		conn, err := g.socket.listener.AcceptUnix()
+		conn, err := g.Listener.Accept()
 		if err != nil {
 			<-g.slots
 			return nil, err
@@ -58,7 +58,7 @@ func (g *gate) Accept() (net.Conn, error) {
 }
 
 // admit tells whether conn may stay, and logs if not.
-func (g *gate) admit(conn *net.UnixConn) bool {
+func (g *gate) admit(conn net.Conn) bool {
 	cred, err := peer(conn)
 	if err == nil && allowed(cred.Uid) {
 		return true
@@ -79,11 +79,8 @@ func (g *gate) admit(conn *net.UnixConn) bool {
 // Close implements net.Listener.
 func (g *gate) Close() error {
 	close(g.closed)
-	return g.socket.Close()
+	return g.Listener.Close()
 }
-
-// Addr implements net.Listener.
-func (g *gate) Addr() net.Addr { return g.socket.listener.Addr() }
 
 // gatedConn gives its place at the gate back when it is closed.
 type gatedConn struct {

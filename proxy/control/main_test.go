@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // patience is how long a test waits for what is due at once.
@@ -58,14 +59,22 @@ func socketPath(t testing.TB) string {
 	return filepath.Join(dir, "control.sock")
 }
 
+// listen is a control socket as the server is handed one.
+func listen(t testing.TB, path string) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(path, 0o600))
+	return listener
+}
+
 // startServer serves sample at path until the test ends.
 func startServer(t testing.TB, path string, log *slog.Logger) {
 	t.Helper()
-	socket, err := Listen(path)
-	require.NoError(t, err)
+	listener := listen(t, path)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, socket, sample, log) }()
+	go func() { ended <- Serve(ctx, listener, sample, log) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -74,7 +83,6 @@ func startServer(t testing.TB, path string, log *slog.Logger) {
 		case <-time.After(patience):
 			assert.Fail(t, "the server does not end")
 		}
-		assert.NoFileExists(t, path)
 	})
 }
 

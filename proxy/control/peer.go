@@ -2,17 +2,21 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// peer says who made the other end of conn: for a client the process that
-// called listen(2), for a server the one that called connect(2). See
-// SO_PEERCRED in unix(7).
-func peer(conn *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := conn.SyscallConn()
+// peer says which process called connect(2) at the other end of conn, see
+// SO_PEERCRED in unix(7). It fails for what is no Unix socket.
+func peer(conn net.Conn) (*unix.Ucred, error) {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("a connection of network %s has no peer credentials", conn.LocalAddr().Network())
+	}
+	raw, err := unixConn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}

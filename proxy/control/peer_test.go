@@ -2,7 +2,10 @@ package control
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +58,25 @@ func TestOtherUsersAreRefusedEvenIfTheModeLetsThemIn(t *testing.T) {
 	assert.Contains(t, log.String(), "uid=65534")
 	_, err := ask(path)
 	assert.NoError(t, err)
+}
+
+// A server that was handed a TCP socket by mistake must not obey everybody.
+func TestClientsOfAnotherNetworkAreRefused(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var log syncBuffer
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, listener, sample, slog.New(slog.NewTextHandler(&log, nil))) }()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: h\r\n\r\n")
+	answer, _ := io.ReadAll(conn)
+	assert.Empty(t, answer)
+	assert.Contains(t, log.String(), "unknown user refused")
+	cancel()
+	assert.NoError(t, <-ended)
 }
 
 func TestWhoMayGiveOrders(t *testing.T) {

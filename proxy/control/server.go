@@ -2,11 +2,13 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
+
+	"github.com/holdfast-proxy/holdfast/proxy/httpserver"
 )
 
 // Bounds of one request. A route that takes longer, because it answers only
@@ -23,9 +25,10 @@ const (
 	stopTimeout = 2 * time.Second
 )
 
-// Serve answers requests on socket until ctx ends, then closes the socket and
-// returns nil once all connections are closed. Any other end is an error.
-func Serve(ctx context.Context, socket *Socket, instance Instance, log *slog.Logger) error {
+// Serve answers requests on listener, which listens on a Unix socket, until ctx
+// ends, then closes it and returns nil once all connections are closed. Any other
+// end is an error.
+func Serve(ctx context.Context, listener net.Listener, instance Instance, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:                      http.MaxBytesHandler(routes(instance), maxBody),
 		DisableGeneralOptionsHandler: true,
@@ -36,22 +39,8 @@ func Serve(ctx context.Context, socket *Socket, instance Instance, log *slog.Log
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	server.SetKeepAlivesEnabled(false) // a command asks once
-
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(newGate(socket, log)) }() // ends by Shutdown, or when accept fails for good
-
-	select {
-	case err := <-ended:
-		return fmt.Errorf("control socket %s: %w", socket.path, err)
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	if err := server.Shutdown(stop); err != nil {
-		_ = server.Close()
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("control socket %s: %w", socket.path, err)
+	if err := httpserver.Serve(ctx, server, newGate(listener, log), stopTimeout); err != nil {
+		return fmt.Errorf("control socket %s: %w", listener.Addr(), err)
 	}
 	return nil
 }

@@ -143,17 +143,16 @@ func TestSlowClientsHoldNobodyUpForLong(t *testing.T) {
 func TestStopEndsWithSilentClientsConnected(t *testing.T) {
 	t.Parallel()
 	path := socketPath(t)
-	socket, err := Listen(path)
-	require.NoError(t, err)
+	listener := listen(t, path)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, socket, sample, quiet()) }()
+	go func() { ended <- Serve(ctx, listener, sample, quiet()) }()
 	for range maxConns + 5 { // the last ones are still in the queue
 		conn, err := net.Dial("unix", path)
 		require.NoError(t, err)
 		defer conn.Close()
 	}
-	_, err = ask(path) // behind them
+	_, err := ask(path) // behind them
 	require.NoError(t, err)
 
 	cancel()
@@ -169,10 +168,9 @@ func TestStopEndsWithSilentClientsConnected(t *testing.T) {
 
 func TestServeReportsADeadListener(t *testing.T) {
 	path := socketPath(t)
-	socket, err := Listen(path)
-	require.NoError(t, err)
-	require.NoError(t, socket.Close())
-	err = Serve(context.Background(), socket, sample, quiet())
+	listener := listen(t, path)
+	require.NoError(t, listener.Close())
+	err := Serve(context.Background(), listener, sample, quiet())
 	require.ErrorIs(t, err, net.ErrClosed)
 	assert.ErrorContains(t, err, path)
 }

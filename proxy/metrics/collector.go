@@ -20,7 +20,7 @@ var (
 	connections = desc("connections", "Client connections open now.")
 	accepted    = desc("connections_accepted_total", "Client connections accepted.")
 	restored    = desc("connections_restored_total", "Client connections taken over alive from an earlier process.")
-	failed      = desc("connections_failed_total", "Client connections for which no upstream could be reached or whose PROXY header was bad.")
+	failed      = desc("connections_failed_total", "Client connections that were reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor.")
 	received    = desc("client_received_bytes_total", "Bytes received from clients.")
 	sent        = desc("client_sent_bytes_total", "Bytes sent to clients.")
 	unlogged    = desc("log_lines_dropped_total", "Lines about connections that were dropped because the log could not keep up.")
@@ -30,7 +30,7 @@ var (
 	socketDraining    = desc("listener_draining", "Whether only connections of earlier configurations use the socket.", "listener", "socket")
 	socketPaused      = desc("listener_paused", "Whether the socket does not accept for now because a limit is reached.", "listener", "socket")
 
-	serverConnections = desc("upstream_connections", "Connections to the server open now.", "upstream", "server")
+	serverConnections = desc("upstream_connections", "Connections to the server open or being dialled now.", "upstream", "server")
 	serverHealthy     = desc("upstream_healthy", "Whether the server is given connections.", "upstream", "server")
 )
 

@@ -84,7 +84,7 @@ holdfast_listener_draining{listener="web",socket="tcp [::]:80"} 0
 # HELP holdfast_listener_paused Whether the socket does not accept for now because a limit is reached.
 # TYPE holdfast_listener_paused gauge
 holdfast_listener_paused{listener="web",socket="tcp [::]:80"} 0
-# HELP holdfast_upstream_connections Connections to the server open now.
+# HELP holdfast_upstream_connections Connections to the server open or being dialled now.
 # TYPE holdfast_upstream_connections gauge
 holdfast_upstream_connections{server="tcp://a:1",upstream="app"} 7
 # HELP holdfast_upstream_healthy Whether the server is given connections.

@@ -5,12 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long a test waits for what is due at once.
 const patience = 10 * time.Second

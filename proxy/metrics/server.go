@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/holdfast-proxy/holdfast/proxy/httpserver"
 )
 
 // Bounds, because the address may be open to others than Prometheus. They also
@@ -41,20 +42,7 @@ func Serve(ctx context.Context, listener net.Listener, instance Instance, log *s
 		ErrorLog:          errorLog,
 	}
 	server.SetKeepAlivesEnabled(false) // scrapes are seconds apart
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }() // ends by Shutdown, or when accept fails for good
-
-	select {
-	case err := <-ended:
-		return fmt.Errorf("metrics on %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	if err := server.Shutdown(stop); err != nil {
-		_ = server.Close()
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+	if err := httpserver.Serve(ctx, server, listener, stopTimeout); err != nil {
 		return fmt.Errorf("metrics on %s: %w", listener.Addr(), err)
 	}
 	return nil

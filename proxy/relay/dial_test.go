@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -102,7 +101,7 @@ func TestClientIsResetWhenNoServerCanBeReached(t *testing.T) {
 		_, err = io.ReadAll(c)
 		_ = c.Close()
 	}
-	assert.Truef(t, errors.Is(err, syscall.ECONNRESET), "client saw %v", err)
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
 	end := r.end()
 	assert.Equal(t, NoServer, end.Reason)
 	assert.EqualValues(t, 1, r.relay.Stats().Failed)
@@ -228,7 +227,7 @@ func TestProxyHeaderOfATrustedClientIsBelieved(t *testing.T) {
 		_, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		require.NoError(t, err)
 		_, err = io.ReadAll(c)
-		assert.Truef(t, errors.Is(err, syscall.ECONNRESET), "client saw %v", err)
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
 		assert.Equal(t, BadHeader, r.end().Reason)
 	})
 	t.Run("an unfinished one is reset", func(t *testing.T) {
@@ -238,7 +237,7 @@ func TestProxyHeaderOfATrustedClientIsBelieved(t *testing.T) {
 		require.NoError(t, err)
 		closeWrite(t, c)
 		_, err = io.ReadAll(c)
-		assert.Truef(t, errors.Is(err, syscall.ECONNRESET), "client saw %v", err)
+		assert.ErrorIs(t, err, syscall.ECONNRESET)
 	})
 	t.Run("of others it is data", func(t *testing.T) {
 		r := newRig(t, setup{service: func(s *Service) { s.Trusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }}, b.address)

@@ -161,7 +161,7 @@ func TestTruncatedAnswerNeverLooksWhole(t *testing.T) {
 			}
 			_, err = io.Copy(io.Discard, c)
 			err = errors.Join(err, <-wrote)
-			assert.Truef(t, errors.Is(err, syscall.ECONNRESET), "busy %v: client saw %v", busy, err)
+			assert.ErrorIsf(t, err, syscall.ECONNRESET, "busy %v", busy)
 			_ = c.Close()
 		}
 	}
@@ -185,7 +185,7 @@ func TestResetOfTheClientIsAResetForTheServer(t *testing.T) {
 			abort(c)
 			select {
 			case err := <-saw:
-				assert.Truef(t, errors.Is(err, syscall.ECONNRESET), "server saw %v after %d bytes", err, size)
+				assert.ErrorIsf(t, err, syscall.ECONNRESET, "after %d bytes", size)
 			case <-time.After(patience):
 				require.Fail(t, "the server saw no end")
 			}

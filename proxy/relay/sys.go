@@ -139,6 +139,12 @@ func listenBacklog(fd int32) int {
 	return int(info.Unacked)
 }
 
+// anyoneWaits tells whether a listening socket has a client in its queue.
+func anyoneWaits(fd int32) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}, 0)
+	return err != nil || n > 0
+}
+
 // addrPort reads an IP socket address; anything else gives the zero AddrPort.
 // An IPv4 client of a dual-stack socket is told by its IPv4 address.
 func addrPort(sa *unix.RawSockaddrAny) netip.AddrPort {

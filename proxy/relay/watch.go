@@ -58,17 +58,14 @@ func (l *loop) drainQueues() {
 	left := l.draining[:0]
 	for _, w := range l.draining {
 		for range acceptBurst {
-			if w.queued == 0 {
+			if w.queued == 0 || !anyoneWaits(w.socket.fd) {
+				w.queued = 0
 				break
 			}
-			if l.acceptOne(w) {
-				w.queued--
-				continue
+			if !l.acceptOne(w) {
+				break // the queue is empty now, or descriptors are short
 			}
-			if !l.paused {
-				w.queued = 0 // it is empty
-			}
-			break
+			w.queued--
 		}
 		if w.queued > 0 {
 			left = append(left, w)

@@ -14,13 +14,16 @@ type Status struct {
 	Generation  uint64      `json:"generation"`
 	State       State       `json:"state"`
 	Keep        string      `json:"keep"`
-	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: "systemd", "keeper" or "none"
+	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: "systemd", "keeper" or HolderNone
 	StartedAt   time.Time   `json:"started_at"`
 	Listeners   Listeners   `json:"listeners"`
 	Upstreams   []Upstream  `json:"upstreams"`
 	Connections Connections `json:"connections"`
 	Handover    Handover    `json:"handover"`
 }
+
+// HolderNone is the Holder where nobody keeps anything.
+const HolderNone = "none"
 
 // State is the phase of life of an instance.
 type State string
@@ -69,7 +72,7 @@ type Upstream struct {
 type Server struct {
 	Address     string `json:"address"`
 	Healthy     bool   `json:"healthy"`
-	Connections int64  `json:"connections"` // established through it now
+	Connections int64  `json:"connections"` // open or being dialled
 	LastError   string `json:"last_error"`  // of its last failed dial, probe or look-up; "" when the last one worked
 }
 
@@ -78,7 +81,7 @@ type Connections struct {
 	Active   int64 `json:"active"`
 	Accepted int64 `json:"accepted"`
 	Restored int64 `json:"restored"`
-	Failed   int64 `json:"failed"`    // no upstream could be reached, or the PROXY header was bad
+	Failed   int64 `json:"failed"`    // reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor
 	BytesIn  int64 `json:"bytes_in"`  // from clients
 	BytesOut int64 `json:"bytes_out"` // to clients
 	Unlogged int64 `json:"unlogged"`  // connection lines dropped because the log could not keep up

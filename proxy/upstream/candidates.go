@@ -1,5 +1,10 @@
 package upstream
 
+import "math"
+
+// anyCount is a number of connections that no endpoint exceeds.
+const anyCount = math.MaxInt64
+
 // candidates is what one Pick chooses from: the endpoints that were not tried
 // and have the best grade among those. Health and penalties may change while
 // it is in use; the choice then is a moment old, never none.
@@ -35,11 +40,13 @@ func (c *candidates) has(e *Endpoint) bool {
 	return !c.tried.has(e) && e.grade(c.now) == c.grade
 }
 
-// nth is the candidate number i, counted from 0 in configured order.
-func (c *candidates) nth(i int) *Endpoint {
+// nth is number i, counted from 0 in configured order, of the candidates that
+// have at most so many connections. Where there are too few by now, it is the
+// last one.
+func (c *candidates) nth(i int, most int64) *Endpoint {
 	last := c.first
 	for _, e := range c.endpoints {
-		if !c.has(e) {
+		if !c.has(e) || e.connections.Load() > most {
 			continue
 		}
 		if i == 0 {

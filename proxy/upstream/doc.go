@@ -25,7 +25,9 @@
 //	}
 //
 // What is called for each connection (Pick, Family, Opened, Closed, Succeeded)
-// may be called from any number of threads. It neither allocates nor blocks
-// nor takes a lock: it reads an immutable list of endpoints and their atomic
-// counters. Time there is the caller's monotonic clock in nanoseconds.
+// may be called from any number of threads. It neither allocates nor blocks: it
+// reads an immutable list of endpoints and their atomic counters. It takes no
+// lock either, but for Pick on a pool without any address, which asks for a
+// look-up over channels. Time there is the caller's monotonic clock in
+// nanoseconds.
 package upstream

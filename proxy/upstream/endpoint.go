@@ -33,9 +33,6 @@ func (e *Endpoint) Sockaddr() []byte { return e.sockaddr }
 // Family is the address family: AF_INET, AF_INET6 or AF_UNIX.
 func (e *Endpoint) Family() int { return e.target.family }
 
-// Address is the server as configured, for example "tcp://db:5432".
-func (e *Endpoint) Address() string { return e.server.name }
-
 // String is the concrete address, for example "tcp 10.0.0.1:5432".
 func (e *Endpoint) String() string { return e.name }
 

@@ -1,9 +1,6 @@
 package upstream
 
-import (
-	"math"
-	"net/netip"
-)
+import "net/netip"
 
 // leastConnections takes the candidate with the fewest connections and dials.
 // Equals take turns.
@@ -16,7 +13,7 @@ func (b *leastConnections) pick(c candidates, _ netip.Addr) *Endpoint {
 	if n == 0 {
 		return c.first
 	}
-	return nthOfFewest(c, least, b.equals.next(n))
+	return c.nth(b.equals.next(n), least)
 }
 
 func (b *leastConnections) peek(c candidates) *Endpoint {
@@ -24,12 +21,12 @@ func (b *leastConnections) peek(c candidates) *Endpoint {
 	if n == 0 {
 		return c.first
 	}
-	return nthOfFewest(c, least, b.equals.upcoming(n))
+	return c.nth(b.equals.upcoming(n), least)
 }
 
 // fewest is the lowest number of connections, and how many candidates have it.
 func fewest(c candidates) (least int64, n int) {
-	least = math.MaxInt64
+	least = anyCount
 	for _, e := range c.endpoints {
 		if !c.has(e) {
 			continue
@@ -42,20 +39,4 @@ func fewest(c candidates) (least int64, n int) {
 		}
 	}
 	return least, n
-}
-
-// nthOfFewest is number i of the candidates with at most least connections.
-func nthOfFewest(c candidates, least int64, i int) *Endpoint {
-	last := c.first
-	for _, e := range c.endpoints {
-		if !c.has(e) || e.connections.Load() > least {
-			continue
-		}
-		if i == 0 {
-			return e
-		}
-		i--
-		last = e
-	}
-	return last
 }

@@ -26,10 +26,11 @@ const (
 // lookUpFunc finds the addresses of a name.
 type lookUpFunc func(ctx context.Context, host string) ([]netip.Addr, error)
 
-// lookUpDNS uses /etc/hosts and the name servers of /etc/resolv.conf. A look-up
-// in libc could not be cancelled and would hold a thread until it gives up.
+// lookUpDNS uses /etc/hosts and the name servers of /etc/resolv.conf, which it
+// reaches as net.DefaultResolver does. A look-up in libc could not be cancelled
+// and would hold a thread until it gives up.
 func lookUpDNS(ctx context.Context, host string) ([]netip.Addr, error) {
-	resolver := net.Resolver{PreferGo: true}
+	resolver := net.Resolver{PreferGo: true, Dial: net.DefaultResolver.Dial}
 	return resolver.LookupNetIP(ctx, "ip", host)
 }
 

@@ -22,7 +22,7 @@ func TestLiteralAddressesCanBePickedBeforeRun(t *testing.T) {
 	var got []string
 	var tried Tried
 	for e := p.Pick(netip.Addr{}, &tried, 0); e != nil; e = p.Pick(netip.Addr{}, &tried, 0) {
-		got = append(got, e.Address()+" = "+e.String())
+		got = append(got, e.server.name+" = "+e.String())
 	}
 	assert.ElementsMatch(t, []string{
 		"tcp://192.0.2.1:80 = tcp 192.0.2.1:80",

@@ -18,7 +18,7 @@ func (random2) pick(c candidates, _ netip.Addr) *Endpoint {
 	if j >= i {
 		j++
 	}
-	a, b := c.nth(i), c.nth(j)
+	a, b := c.nth(i, anyCount), c.nth(j, anyCount)
 	if b.connections.Load() < a.connections.Load() {
 		return b
 	}

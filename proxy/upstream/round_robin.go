@@ -12,11 +12,11 @@ type roundRobin struct {
 }
 
 func (b *roundRobin) pick(c candidates, _ netip.Addr) *Endpoint {
-	return c.nth(b.next(c.n))
+	return c.nth(b.next(c.n), anyCount)
 }
 
 func (b *roundRobin) peek(c candidates) *Endpoint {
-	return c.nth(b.upcoming(c.n))
+	return c.nth(b.upcoming(c.n), anyCount)
 }
 
 // next is whose turn it is among n > 0, and passes the turn on.

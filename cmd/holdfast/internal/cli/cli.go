@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
 // Main runs the command that the arguments of the process name and returns its
@@ -28,7 +30,7 @@ func newRoot() *cobra.Command {
 		Long:  "Holdfast proxies TCP and Unix stream connections on Linux.",
 		Example: `  holdfast serve --demo
   holdfast serve --listen tcp://:8080 --upstream tcp://127.0.0.1:9000
-  holdfast serve --config ` + defaultConfig,
+  holdfast serve --config ` + config.DefaultPath,
 		Args:              needVerb,
 		RunE:              func(*cobra.Command, []string) error { return nil }, // needVerb refuses all
 		SilenceErrors:     true,

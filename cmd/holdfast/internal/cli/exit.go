@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 )
@@ -67,6 +69,7 @@ func printError(w io.Writer, err error) {
 	var bad *config.Error
 	var coded *codedError
 	var sockets activation.AcquireError
+	var own *daemon.AskError
 	switch {
 	case err == nil:
 	case errors.As(err, &sockets):
@@ -84,6 +87,9 @@ func printError(w io.Writer, err error) {
 	case errors.As(err, &coded):
 		say(w, "error", coded.Error())
 		say(w, "hint", coded.hint)
+	case errors.As(err, &own):
+		say(w, "error", err.Error())
+		say(w, "hint", cmp.Or(own.Hint, hintFor(err)))
 	default:
 		say(w, "error", err.Error())
 		say(w, "hint", hintFor(err))
@@ -102,8 +108,6 @@ func say(w io.Writer, kind, text string) {
 
 func hintFor(err error) string {
 	switch {
-	case errors.Is(err, control.ErrInUse):
-		return "stop that instance, or choose another path with --control-socket"
 	case errors.Is(err, control.ErrNotRunning):
 		return notRunningHint
 	case errors.Is(err, fs.ErrPermission):

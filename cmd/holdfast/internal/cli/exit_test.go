@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 )
@@ -64,9 +65,13 @@ func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
 			statusError(wrapped(errors.New("no answer"))), 1,
 			"error: control socket /run/x.sock: no answer\n",
 		},
-		"another instance": {
-			wrapped(fmt.Errorf("%w by process 12 (holdfast)", control.ErrInUse)), 1,
-			"error: control socket /run/x.sock: in use by process 12 (holdfast)\nhint: stop that instance, or choose another path with --control-socket\n",
+		"a socket of the instance itself": {
+			errors.Join(&daemon.AskError{Socket: "control socket /run/x.sock", Err: errors.New("in use by process 12 (holdfast)"), Hint: "stop that instance"}), 1,
+			"error: control socket /run/x.sock: in use by process 12 (holdfast)\nhint: stop that instance\n",
+		},
+		"a socket of the instance itself, no permission": {
+			&daemon.AskError{Socket: "control socket /run/x.sock", Err: unix.EACCES}, 4,
+			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
 		},
 		"all said already": {&codedError{code: exitConfig}, 6, ""},
 	} {

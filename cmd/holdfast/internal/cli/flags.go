@@ -1,15 +1,17 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
-)
+	"path/filepath"
+	"strings"
 
-// defaultConfig is the file of serve and check where no flag names one.
-const defaultConfig = "/etc/holdfast/holdfast.toml"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+)
 
 // configFlag adds --config.
 func configFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "config", defaultConfig, "configuration `FILE` (.toml, .yaml or .json)")
+	cmd.Flags().StringVar(file, "config", config.DefaultPath, "configuration `FILE` (.toml, .yaml or .json)")
 	must(cmd.MarkFlagFilename("config", "toml", "yaml", "yml", "json"))
 }
 
@@ -29,4 +31,18 @@ func must(err error) {
 func controlFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "control-socket", "", "`PATH` of the instance's control socket (default: the first that exists of\n$RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/holdfast, /run/holdfast)")
 	must(cmd.MarkFlagFilename("control-socket"))
+}
+
+// absolute makes the path of a socket absolute, as whoever typed it means it from
+// where they are. What is no path is left for the config to refuse: it says why.
+func absolute(path *string) error {
+	if *path == "" || strings.HasPrefix(*path, "@") || strings.Contains(*path, "://") {
+		return nil
+	}
+	abs, err := filepath.Abs(*path)
+	if err != nil {
+		return err
+	}
+	*path = abs
+	return nil
 }

@@ -53,7 +53,7 @@ func instance(socket, file string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	l, err := control.Listen(socket)
+	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ func TestStories(t *testing.T) {
 			"jsonvar":   jsonvar,
 			"signal":    sendSignal,
 			"freeport":  freeport,
+			"takeport":  takeport,
 		},
 	})
 }
@@ -148,5 +149,17 @@ func freeport(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	ts.Check(l.Close())
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// takeport VARIABLE sets a variable to a TCP port of the loopback address that
+// somebody listens on until the story ends.
+func takeport(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: takeport VARIABLE")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }

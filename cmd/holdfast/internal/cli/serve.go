@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,10 +41,13 @@ ends them at once.`,
 			if err := flags.check(cmd); err != nil {
 				return err
 			}
+			if err := errors.Join(absolute(&flags.over.ControlSocket), absolute(&flags.over.HandoverSocket)); err != nil {
+				return err
+			}
 			if flags.demo {
 				return serveDemo(cmd.Context(), flags)
 			}
-			return serve(cmd.Context(), flags, config.Source{
+			return serve(flags, config.Source{
 				File:         flags.file,
 				FileOptional: !cmd.Flags().Changed("config"),
 				Environ:      os.Environ(),
@@ -57,7 +60,7 @@ ends them at once.`,
 	f.StringArrayVar(&flags.over.Listen, "listen", nil, "`ADDRESS` to listen on, such as tcp://:8080 or unix:///run/x.sock (repeatable)")
 	f.StringVar(&flags.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
 	f.StringVar(&flags.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
-	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket that a replacement asks")
+	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket that a replacement asks (no effect in this version)")
 	f.StringVar(&flags.logLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
 	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
 	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
@@ -81,7 +84,7 @@ func (f serveFlags) check(cmd *cobra.Command) error {
 }
 
 // serve loads source and runs the daemon on it until that has stopped.
-func serve(ctx context.Context, flags serveFlags, source config.Source) error {
+func serve(flags serveFlags, source config.Source) error {
 	loaded, err := config.Load(source)
 	if err != nil {
 		return err
@@ -92,7 +95,7 @@ func serve(ctx context.Context, flags serveFlags, source config.Source) error {
 	if flags.demo { // an open page would hold up the stop for a minute
 		loaded.Global.DrainTimeout = config.Timeout{}
 	}
-	return daemon.Run(ctx, daemon.Options{
+	return daemon.Run(daemon.Options{
 		Config:     loaded,
 		ConfigFile: source.File,
 		Version:    thisBuild().Version,

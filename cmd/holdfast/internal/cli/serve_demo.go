@@ -26,7 +26,7 @@ func serveDemo(ctx context.Context, flags serveFlags) error {
 		fmt.Fprintln(os.Stderr, "demo: open http://127.0.0.1:8080/ in a browser, or curl it; Ctrl-C stops")
 	}
 	flags.over.Upstream = address.String()
-	err = serve(ctx, flags, config.Source{Environ: os.Environ(), Overrides: flags.over})
+	err = serve(flags, config.Source{Environ: os.Environ(), Overrides: flags.over})
 	stop()
 	return errors.Join(err, wait())
 }

@@ -31,7 +31,11 @@ func printInstance(w io.Writer, s status.Status, now time.Time, p palette) {
 	defer t.flush()
 	t.row("holdfast", fmt.Sprintf("%s, %s, pid %d", printable(s.Version), p.state(string(s.State)), s.PID))
 	t.row("since", fmt.Sprintf("%s (%s)", s.StartedAt.Local().Format(time.DateTime), now.Sub(s.StartedAt).Round(time.Second)))
-	t.row("generation", fmt.Sprintf("%d, keeps %s, holder %s", s.Generation, printable(s.Keep), printable(s.Holder)))
+	keeping := "holder " + printable(s.Holder)
+	if s.Holder != status.HolderNone { // without one nothing is kept, whatever is configured
+		keeping = "keeps " + printable(s.Keep) + ", " + keeping
+	}
+	t.row("generation", fmt.Sprintf("%d, %s", s.Generation, keeping))
 	c := s.Connections
 	t.row("connections", fmt.Sprintf("%d active, %d accepted, %d restored, %d failed", c.Active, c.Accepted, c.Restored, c.Failed))
 	t.row("traffic", fmt.Sprintf("%s in, %s out", size(c.BytesIn), size(c.BytesOut)))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,6 +65,34 @@ app       tcp://127.0.0.1:9000  up      15
 app       unix:///run/app.sock  down    0       connection refused
 db        tcp://db:5432         up      0
 `, "\n"), render(t, busy(), palette{}))
+}
+
+func TestNothingIsSaidToBeKeptWhereNobodyKeepsIt(t *testing.T) {
+	s := busy()
+	s.Holder = status.HolderNone
+	page := render(t, s, palette{})
+	assert.Contains(t, page, "generation   3, holder none\n")
+	assert.NotContains(t, page, "keeps")
+}
+
+func TestTheExampleInTheDocumentIsWhatStatusPrints(t *testing.T) {
+	s := status.Status{
+		Version: "1.0.0", PID: 4711, Generation: 1, State: status.Running, Keep: "connections", Holder: status.HolderNone,
+		StartedAt: time.Date(2026, 11, 30, 2, 49, 30, 0, time.Local),
+		Listeners: status.Listeners{Sockets: []status.Socket{
+			{Socket: "tcp 127.0.0.1:8080", Names: []string{"web"}, State: status.SocketActive, Origin: "systemd", Connections: 2, Accepted: 312, Paused: true},
+			{Socket: "unix /run/web.sock", Names: []string{"web"}, State: status.SocketActive, Origin: "bind", Accepted: 7},
+		}},
+		Upstreams: []status.Upstream{{Name: "app", Servers: []status.Server{
+			{Address: "tcp://127.0.0.1:9000", Healthy: true, Connections: 2},
+			{Address: "tcp://127.0.0.1:9001", LastError: "connection refused"},
+			{Address: "tcp://nosuch.invalid:9000", LastError: "no such host"},
+		}}},
+		Connections: status.Connections{Active: 2, Accepted: 319, Failed: 1, BytesIn: 3 << 19, BytesOut: 2 << 30},
+	}
+	text, err := os.ReadFile("../../../../docs/operations.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "```\n"+render(t, s, palette{})+"```\n")
 }
 
 func TestColoursMoveNothing(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
-	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
 
@@ -40,83 +39,99 @@ type daemon struct {
 	engine *proxy.Engine
 	notify *systemd.Notifier
 	idle   idleWatch
+	ready  bool // false = told to stop while it was starting
 
 	serving  sync.WaitGroup // control socket and metrics
 	stopAsks context.CancelFunc
 	failures chan error // one of the two ended by itself
 }
 
-// Run serves until a signal or ctx stops it. An error means that it could not
-// start, and then nothing of it is left.
-func Run(ctx context.Context, o Options) error {
+// Run serves until a signal stops it. An error means that it could not start, and
+// then nothing of it is left.
+func Run(o Options) error {
 	signals := catchSignals()
 	defer signals.release()
-	level := new(slog.LevelVar)
-	level.Set(levelOf(o.Config.Global.LogLevel))
-	log := slog.New(systemd.NewLogHandler(systemd.LogOptions{Identifier: "holdfast", Level: level}))
-	d, err := start(ctx, o, log)
+	return serve(o, signals, newLog(o.Config.Global.LogLevel))
+}
+
+// serve is Run with its surroundings.
+func serve(o Options, signals *signals, log *slog.Logger) error {
+	d, err := start(signals.until, o, log)
 	if err != nil {
 		return err
 	}
-	d.run(ctx, signals)
+	d.run(signals)
 	return nil
 }
 
-// start brings everything up, or nothing.
-func start(ctx context.Context, o Options, log *slog.Logger) (_ *daemon, err error) {
+// start brings everything up, or nothing. It waits for nothing any more when until
+// ends.
+func start(until context.Context, o Options, log *slog.Logger) (_ *daemon, err error) {
 	notify, err := systemd.NotifierFromEnv()
 	if err != nil {
 		log.Warn("cannot notify the service manager", "error", err.Error())
 	}
+	warnNoEffect(log, o.Config.Global, config.DefaultGlobal(os.Environ()))
 	inherited := activation.FromSystemd(log)
 	defer inherited.Close()
 
 	d := &daemon{config: o.Config, log: log, notify: notify, failures: make(chan error, 2)}
-	askable, err := control.Listen(o.Config.Global.ControlSocket)
+	var opened closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.close())
+		}
+	}()
+	control, err := listenControl(o.Config.Global.ControlSocket)
 	if err != nil {
 		return nil, err
 	}
+	opened.add(control.Close)
 	metrics, err := listenMetrics(o.Config.Global.Metrics)
 	if err != nil {
-		return nil, errors.Join(err, askable.Close())
+		return nil, err
+	}
+	if metrics != nil {
+		opened.add(metrics.Close)
 	}
 	sockets, err := acquire(o.Config, inherited, log)
 	if err != nil {
-		return nil, errors.Join(err, askable.Close(), closeIfOpen(metrics))
+		return nil, err
+	}
+	for _, s := range sockets {
+		opened.add(s.Close)
 	}
 	d.engine, err = proxy.New(proxy.Options{Version: o.Version, Loops: spreadLoops(), Descriptors: raiseDescriptors(log), Log: log})
 	if err != nil {
-		return nil, errors.Join(err, askable.Close(), closeIfOpen(metrics), closeAll(sockets))
+		return nil, err
 	}
-	d.ask(askable, metrics)
-	names, cancel := context.WithTimeout(ctx, lookupPatience)
+
+	d.ask(control, metrics)
+	names, cancel := context.WithTimeout(until, lookupPatience)
 	defer cancel()
 	d.engine.Start(names, o.Config, sockets)
 	d.idle = d.newIdleWatch(sockets)
-	d.tell(d.notify.Ready)
-	log.Info("serving", "version", o.Version, "config", o.ConfigFile, "listeners", len(o.Config.Listeners), "sockets", len(sockets), "pid", os.Getpid())
+	if d.ready = until.Err() == nil; d.ready {
+		d.tell(d.notify.Ready)
+		log.Info("serving", "version", o.Version, "config", o.ConfigFile, "listeners", len(o.Config.Listeners), "sockets", len(sockets), "pid", os.Getpid())
+	}
 	return d, nil
 }
 
 // run waits for the end and then stops.
-func (d *daemon) run(ctx context.Context, signals *signals) {
+func (d *daemon) run(signals *signals) {
 	defer d.idle.stop()
 	for {
 		select {
-		case <-ctx.Done():
-			d.stop(context.Background())
-			return
 		case name := <-signals.stop:
 			active, _ := d.engine.Connections()
 			d.log.Info("stopping", "signal", name, "connections", active)
-			drain, cancel := d.drainTime(signals)
-			d.stop(drain)
-			cancel()
+			d.stop(signals.stop)
 			return
 		case <-d.idle.due():
 			if d.idle.over(d.engine.Connections()) && d.engine.Rest() {
 				d.log.Info("stopping: no connection for exit_idle")
-				d.stop(ctx)
+				d.stop(signals.stop)
 				return
 			}
 		case <-signals.dump:
@@ -128,50 +143,20 @@ func (d *daemon) run(ctx context.Context, signals *signals) {
 	}
 }
 
-// drainTime is how long connections may go on: for the configured time, or until
-// a second signal.
-func (d *daemon) drainTime(signals *signals) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	if limit := d.config.Global.DrainTimeout; !limit.Never {
-		ctx, cancel = context.WithTimeout(context.Background(), limit.Duration)
-	}
-	go func() {
-		select {
-		case name := <-signals.stop:
-			d.log.Info("stopping at once", "signal", name)
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// stop ends the instance: the sockets first, then connections, for as long as
-// drain lasts, and who can be asked last.
-func (d *daemon) stop(drain context.Context) {
+// stop ends the instance: the sockets first, then connections, when they had their
+// time, and who can be asked last. A further stop signal cuts it short.
+func (d *daemon) stop(further <-chan string) {
 	d.tell(d.notify.Stopping)
+	limit := d.config.Global.DrainTimeout
+	if !d.ready {
+		limit = config.Timeout{} // nobody was served yet
+	}
+	drain, end := d.drain(limit, further)
 	d.engine.Stop(drain)
+	end()
 	d.stopAsks()
 	d.serving.Wait()
 	d.log.Info("stopped")
-}
-
-// dump writes the state to the log.
-func (d *daemon) dump() {
-	s := d.engine.Status()
-	for _, l := range s.Listeners.Sockets {
-		d.log.Info("state of a socket", "socket", l.Socket, "listener", l.Names[0], "state", string(l.State),
-			"origin", l.Origin, "connections", l.Connections, "accepted", l.Accepted, "paused", l.Paused)
-	}
-	for _, u := range s.Upstreams {
-		for _, server := range u.Servers {
-			d.log.Info("state of a server", "upstream", u.Name, "server", server.Address,
-				"healthy", server.Healthy, "connections", server.Connections, "error", server.LastError)
-		}
-	}
-	c := s.Connections
-	d.log.Info("state", "state", string(s.State), "generation", s.Generation, "active", c.Active,
-		"accepted", c.Accepted, "failed", c.Failed, "bytes_in", c.BytesIn, "bytes_out", c.BytesOut)
 }
 
 // tell notifies the service manager; that it cannot be reached is for the log.
@@ -179,17 +164,4 @@ func (d *daemon) tell(what func() error) {
 	if err := what(); err != nil {
 		d.log.Warn("cannot notify the service manager", "error", err.Error())
 	}
-}
-
-func levelOf(l config.LogLevel) slog.Level {
-	switch l {
-	case config.LogDebug:
-		return slog.LevelDebug
-	case config.LogWarn:
-		return slog.LevelWarn
-	case config.LogError:
-		return slog.LevelError
-	case config.LogInfo:
-	}
-	return slog.LevelInfo
 }

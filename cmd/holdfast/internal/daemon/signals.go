@@ -1,26 +1,33 @@
 package daemon
 
 import (
+	"context"
 	"os"
 	"os/signal"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // signals are those that this process acts on.
 type signals struct {
-	stop chan string // TERM or INT, by name
-	dump chan struct{}
-	in   chan os.Signal
+	stop  chan string // TERM or INT, by name
+	dump  chan struct{}
+	until context.Context // ends with the first of stop, also while nobody receives it
+
+	first   context.CancelFunc
+	in      chan os.Signal
+	sorting sync.WaitGroup
 }
 
 // catchSignals takes the signals over from their defaults. A peer that is gone
 // must not end the process by PIPE; HUP must not either, when a terminal closes.
 func catchSignals() *signals {
 	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
+	s.until, s.first = context.WithCancel(context.Background())
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP)
 	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
-	go s.sort()
+	s.sorting.Go(s.sort)
 	return s
 }
 
@@ -34,6 +41,7 @@ func (s *signals) sort() {
 			default: // one is due already
 			}
 		default:
+			s.first()
 			select {
 			case s.stop <- unix.SignalName(sig.(unix.Signal)):
 			default: // two are enough for anything
@@ -42,7 +50,10 @@ func (s *signals) sort() {
 	}
 }
 
+// release ends the catching. The signals do nothing from then on.
 func (s *signals) release() {
 	signal.Stop(s.in)
 	close(s.in)
+	s.sorting.Wait()
+	s.first()
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"log/slog"
 	"net/netip"
 
@@ -29,6 +28,9 @@ func acquire(cfg *config.Config, inherited *activation.Source, log *slog.Logger)
 		log.Warn("descriptor not used", "name", u.Name, "socket", u.Info.String(), "reason", u.Reason)
 		_ = u.FD.Close()
 	}
+	for _, c := range got.Duplicates {
+		log.Debug("second descriptor of a socket closed", "name", c.Name, "socket", c.Addr.String(), "origin", string(c.Origin))
+	}
 	var sockets []proxy.Socket
 	for _, l := range got.Listeners {
 		for _, s := range l.Sockets {
@@ -49,12 +51,4 @@ func socketAddr(a config.Address) sock.Addr {
 	}
 	host, _ := netip.ParseAddr(a.Host) // the zero Addr, which is every address, for none
 	return sock.TCP(netip.AddrPortFrom(host, a.Port))
-}
-
-func closeAll(sockets []proxy.Socket) error {
-	var errs []error
-	for _, s := range sockets {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
 }

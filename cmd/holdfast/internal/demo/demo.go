@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/httpserver"
 )
 
 const (
@@ -39,27 +40,14 @@ func Start(ctx context.Context) (address config.Address, wait func() error, err 
 		ConnContext:       countRequests,
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, server, listener) }() // ends with ctx
+	go func() { ended <- httpserver.Serve(ctx, server, listener, stopTimeout) }() // ends with ctx
 
 	bound := netip.MustParseAddrPort(listener.Addr().String())
 	address = config.Address{Network: "tcp", Host: bound.Addr().String(), Port: bound.Port()}
-	return address, func() error { return <-ended }, nil
-}
-
-func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
-	stopped := make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		stop, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer done()
-		if err := server.Shutdown(stop); err != nil {
-			_ = server.Close()
+	return address, func() error {
+		if err := <-ended; err != nil {
+			return fmt.Errorf("demo upstream: %w", err)
 		}
-	})
-	err := server.Serve(listener)
-	if cancel() { // ctx goes on, the server does not
-		return fmt.Errorf("demo upstream: %w", err)
-	}
-	<-stopped
-	return nil
+		return nil
+	}, nil
 }

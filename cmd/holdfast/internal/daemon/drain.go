@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+)
+
+// The service manager kills what takes longer to stop than TimeoutStopSec=, unless
+// it is told time and again that the stop goes on (EXTEND_TIMEOUT_USEC= in
+// sd_notify(3)).
+const (
+	extendEvery = 10 * time.Second
+	extendBy    = 30 * time.Second
+)
+
+// drain lets connections go on for as long as limit says, or until a further stop
+// signal. Time is up when ctx ends. end is to be called after that or before: it
+// ends the time, and waits for the goroutines.
+func (d *daemon) drain(limit config.Timeout, further <-chan string) (ctx context.Context, end func()) {
+	ctx, cancel := timeFor(limit)
+	var watching sync.WaitGroup
+	watching.Go(func() { d.cutShort(ctx, cancel, further) })
+	watching.Go(func() { d.extendStop(ctx, extendEvery) })
+	return ctx, func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+func timeFor(limit config.Timeout) (context.Context, context.CancelFunc) {
+	if limit.Never {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), limit.Duration)
+}
+
+// cutShort ends the drain at a further stop signal. It ends with ctx.
+func (d *daemon) cutShort(ctx context.Context, cancel context.CancelFunc, further <-chan string) {
+	select {
+	case name := <-further:
+		d.log.Info("stopping at once", "signal", name)
+		cancel()
+	case <-ctx.Done():
+	}
+}
+
+// extendStop asks the service manager for more time, at once and then time and
+// again, until ctx ends.
+func (d *daemon) extendStop(ctx context.Context, every time.Duration) {
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		d.tell(func() error { return d.notify.ExtendTimeout(extendBy) })
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}

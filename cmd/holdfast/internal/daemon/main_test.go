@@ -1,0 +1,213 @@
+package daemon
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// The test binary is also the child process of some tests.
+var children = map[string]func() error{}
+
+func TestMain(m *testing.M) {
+	if child := children[os.Getenv("DAEMON_TEST_CHILD")]; child != nil {
+		if err := child(); err != nil {
+			_, _ = io.WriteString(os.Stderr, err.Error()+"\n")
+			os.Exit(1)
+		}
+		return
+	}
+	leaktest.Main(m)
+}
+
+// patience is how long a test waits for what is due at once.
+const patience = 10 * time.Second
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// logBook keeps what is logged, as text.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBook) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *logBook) eventually(t *testing.T, text string) {
+	t.Helper()
+	assert.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, patience, time.Millisecond, "not logged: %s", text)
+}
+
+// shortDir is short whatever the test's name: a socket's path holds 107 bytes.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "daemon")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// loopback is a free port of this host, or the given one.
+func loopback(port uint16) config.Address {
+	return config.Address{Network: "tcp", Host: "127.0.0.1", Port: port}
+}
+
+// configIn is a config whose own sockets are in dir: one listener on a port that
+// the kernel chooses, for a server that is not there.
+func configIn(dir string) *config.Config {
+	global := config.DefaultGlobal([]string{"RUNTIME_DIRECTORY=" + dir})
+	return &config.Config{
+		Global:    global,
+		Listeners: []config.Listener{{Name: "web", Listen: []config.Address{loopback(0)}, Upstream: "app"}},
+		Upstreams: []config.Upstream{{
+			Name: "app", Servers: []config.Address{loopback(9)}, Balance: config.RoundRobin, ConnectTimeout: time.Second,
+		}},
+	}
+}
+
+// running is an instance in this process, with the signals of this process.
+type running struct {
+	config  *config.Config
+	log     logBook
+	started time.Time
+	ended   chan error
+}
+
+// serving runs an instance until the test ends it.
+func serving(t *testing.T, cfg *config.Config) *running {
+	t.Helper()
+	procs := runtime.GOMAXPROCS(0)
+	r := &running{config: cfg, started: time.Now(), ended: make(chan error, 1)}
+	signals := catchSignals()
+	go func() { r.ended <- serve(Options{Config: cfg, Version: "test"}, signals, r.log.logger()) }()
+	t.Cleanup(func() {
+		signals.release()
+		runtime.GOMAXPROCS(procs)
+		if t.Failed() {
+			t.Log(r.log.String())
+		}
+	})
+	return r
+}
+
+// signal sends a signal to this process.
+func (r *running) signal(t *testing.T, number unix.Signal) {
+	t.Helper()
+	require.NoError(t, unix.Kill(os.Getpid(), number))
+}
+
+func (r *running) status(t *testing.T) status.Status {
+	t.Helper()
+	s, err := control.NewClient(r.config.Global.ControlSocket).Status(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// eventually waits until the instance says that it is in a state.
+func (r *running) eventually(t *testing.T, state status.State) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s, err := control.NewClient(r.config.Global.ControlSocket).Status(t.Context())
+		return err == nil && s.State == state
+	}, patience, time.Millisecond, "it is not %s", state)
+}
+
+// end waits for the end, which must be a good one, and tells how long it took.
+func (r *running) end(t *testing.T) time.Duration {
+	t.Helper()
+	since := time.Now()
+	select {
+	case err := <-r.ended:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.Fail(t, "it does not end", r.log.String())
+	}
+	return time.Since(since)
+}
+
+// dial connects through the first listener.
+func (r *running) dial(t *testing.T) net.Conn {
+	t.Helper()
+	address := strings.TrimPrefix(r.status(t).Listeners.Sockets[0].Socket, "tcp ")
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// echo is a server that sends back what it gets, until the test ends.
+func echo(t *testing.T) config.Address {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				// Between plain sockets Copy uses pipes that only the garbage collector closes.
+				_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		serving.Wait()
+	})
+	return loopback(netip.MustParseAddrPort(l.Addr().String()).Port())
+}
+
+func requireEcho(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, err := io.WriteString(conn, "hello")
+	require.NoError(t, err)
+	answer := make([]byte, len("hello"))
+	_, err = io.ReadFull(conn, answer)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(answer))
+}
+
+// filesIn lists what is in a directory.
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	return files
+}

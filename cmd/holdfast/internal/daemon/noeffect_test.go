@@ -1,0 +1,27 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+)
+
+func TestSettingsWithoutEffectAreNamedOnceTheyAreSet(t *testing.T) {
+	defaults := config.DefaultGlobal(nil)
+	var book logBook
+	warnNoEffect(book.logger(), defaults, defaults)
+	require.Empty(t, book.String())
+
+	set := defaults
+	set.Keep, set.OnTerm, set.HandoverSocket = config.KeepListeners, config.OnTermKeep, "/run/other.sock"
+	set.ControlSocket, set.AccessLog = "/run/own.sock", true // these work
+	warnNoEffect(book.logger(), set, defaults)
+	assert.Equal(t, 3, strings.Count(book.String(), "level=WARN"))
+	for _, want := range []string{"key=keep value=listeners", "key=on_term value=keep", "key=handover_socket value=/run/other.sock"} {
+		assert.Contains(t, book.String(), want)
+	}
+}
