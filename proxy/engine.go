@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,59 +237,4 @@ func (e *Engine) awaitConnections(ctx context.Context) int64 {
 		case <-look.C:
 		}
 	}
-}
-
-// Status tells how the engine is.
-func (e *Engine) Status() status.Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	stats := e.relay.Stats()
-	s := status.Status{
-		Version: e.options.Version, PID: os.Getpid(), Generation: e.generation, State: e.state,
-		Holder: status.HolderNone, StartedAt: e.started,
-		Listeners: status.Listeners{Sockets: make([]status.Socket, 0, len(e.sockets))},
-		Upstreams: make([]status.Upstream, 0, len(e.pools)),
-		Connections: status.Connections{
-			Active: stats.Active, Accepted: stats.Accepted, Failed: stats.Failed,
-			BytesIn: stats.BytesIn, BytesOut: stats.BytesOut, Unlogged: stats.Unlogged,
-		},
-	}
-	if e.config != nil {
-		s.Keep = string(e.config.Global.Keep)
-	}
-	for _, l := range e.sockets {
-		s.Listeners.Sockets = append(s.Listeners.Sockets, l.status(e.generation, e.state))
-	}
-	for _, p := range e.pools {
-		s.Upstreams = append(s.Upstreams, p.Status())
-	}
-	return s
-}
-
-func (l *listening) status(generation uint64, state status.State) status.Socket {
-	s := status.Socket{
-		Socket: l.Label, Names: []string{l.Listener}, State: status.SocketActive, Generations: []uint64{generation},
-		Origin: l.Origin, Connections: l.relayed.Active(), Accepted: l.relayed.Accepted(), Paused: l.relayed.Paused(),
-	}
-	if state == status.Draining {
-		s.State = status.SocketDraining
-	}
-	return s
-}
-
-// logEnd writes the line of one connection.
-func (e *Engine) logEnd(end relay.End) {
-	level := slog.LevelDebug
-	if e.accessLog.Load() {
-		level = slog.LevelInfo
-	}
-	client := "unix"
-	if end.Client.IsValid() {
-		client = end.Client.String()
-	}
-	e.log.LogAttrs(context.Background(), level, "connection",
-		slog.String("listener", end.Listener), slog.String("socket", end.Socket), slog.String("client", client),
-		slog.String("upstream", end.Upstream), slog.String("server", end.Server),
-		slog.Int64("bytes_in", end.BytesIn), slog.Int64("bytes_out", end.BytesOut),
-		slog.Duration("duration", end.Duration), slog.String("reason", string(end.Reason)))
 }

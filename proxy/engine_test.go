@@ -69,8 +69,16 @@ func handed(t *testing.T, listener string, shared bool) (Socket, string, *atomic
 	}}, address, closed
 }
 
-func load(t *testing.T, text string) *config.Config {
+// proxying is the config of a listener "web" in front of one server, with more lines
+// for [global].
+func proxying(t *testing.T, server string, global ...string) *config.Config {
 	t.Helper()
+	text := "[global]\n" + strings.Join(global, "\n") + `
+[listener.web]
+upstream = "app"
+[upstream.app]
+servers = "tcp://` + server + `"
+`
 	cfg, err := config.Parse("test.toml", []byte(text), nil, config.Overrides{})
 	require.NoError(t, err)
 	return cfg
@@ -116,7 +124,7 @@ func ping(t *testing.T, c net.Conn) {
 func TestStatusTellsWhatIsServed(t *testing.T) {
 	server := echoServer(t)
 	socket, address, _ := handed(t, "web", false)
-	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
 	defer e.Stop(atOnce())
 	first := dial(t, address)
@@ -143,7 +151,7 @@ func TestStatusTellsWhatIsServed(t *testing.T) {
 func TestStopServesWhoWaitsAndLetsConnectionsFinish(t *testing.T) {
 	server := echoServer(t)
 	socket, address, closed := handed(t, "web", false)
-	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
 	c := dial(t, address)
 	ping(t, c)
@@ -170,7 +178,7 @@ func TestStopServesWhoWaitsAndLetsConnectionsFinish(t *testing.T) {
 func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
 	server := echoServer(t)
 	socket, address, _ := handed(t, "web", true)
-	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
 	c := dial(t, address)
 	ping(t, c)
@@ -185,7 +193,7 @@ func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
 func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 	server := echoServer(t)
 	socket, address, _ := handed(t, "web", false)
-	cfg := load(t, "[global]\naccess_log = true\n[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server, "access_log = true")
 	var out bytes.Buffer
 	e := started(t, slog.New(slog.NewTextHandler(&out, nil)), cfg, socket)
 	c := dial(t, address)
@@ -212,7 +220,7 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
 	server := echoServer(t)
 	socket, address, closed := handed(t, "web", true)
-	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
 	c := dial(t, address)
 	ping(t, c)
@@ -233,7 +241,7 @@ func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
 func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
 	server := echoServer(t)
 	socket, address, closed := handed(t, "web", false)
-	cfg := load(t, "[listener.web]\nupstream = \"app\"\n[upstream.app]\nservers = [\"tcp://"+server+"\"]\n")
+	cfg := proxying(t, server)
 	e, err := New(Options{Version: "test", Loops: 2, Descriptors: 1, Log: slog.New(slog.DiscardHandler)}) // none to spare
 	require.NoError(t, err)
 	e.Start(t.Context(), cfg, []Socket{socket})
