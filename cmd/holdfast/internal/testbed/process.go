@@ -52,7 +52,7 @@ func Start(t testing.TB, program Program) *Process {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:    true,
 		Credential: credential(t, program.User),
-		Pdeathsig:  syscall.SIGKILL, // a test that panics or times out leaves nothing behind
+		Pdeathsig:  syscall.SIGTERM, // a test that panics or times out leaves nothing behind, workers neither
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", program.Path, err)
