@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -73,7 +74,8 @@ func New(o Options) (*Engine, error) {
 
 // Start serves cfg on the sockets, which are the engine's from now on; each is for
 // a listener of cfg. The names of its servers are looked up first, for as long as
-// ctx allows. It is called once.
+// ctx allows; if ctx is canceled meanwhile, nothing is served and Stop is to follow.
+// It is called once.
 func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket) {
 	e.mu.Lock()
 	services := e.services(cfg)
@@ -85,6 +87,9 @@ func (e *Engine) Start(ctx context.Context, cfg *config.Config, sockets []Socket
 		e.sockets = append(e.sockets, &listening{Socket: s, relayed: relay.NewSocket(s.FD, s.Label, services[s.Listener])})
 	}
 	e.config = cfg
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
 	e.generation++
 	e.state = status.Running
 	e.accessLog.Store(cfg.Global.AccessLog)
@@ -196,18 +201,18 @@ func (e *Engine) Stop(ctx context.Context) {
 // release takes sockets out of service, and closes each as soon as its queue is
 // served, so that further clients are refused at once. It gives up when ctx ends.
 func (e *Engine) release(ctx context.Context, sockets []*listening) {
-	released := make([]<-chan struct{}, len(sockets))
-	for i, l := range sockets {
-		released[i] = e.relay.Release(l.relayed, !l.Shared)
+	var closing sync.WaitGroup
+	for _, l := range sockets {
+		released := e.relay.Release(l.relayed, !l.Shared)
+		closing.Go(func() {
+			select {
+			case <-released:
+				e.close(l)
+			case <-ctx.Done():
+			}
+		})
 	}
-	for i, l := range sockets {
-		select {
-		case <-released[i]:
-			e.close(l)
-		case <-ctx.Done():
-			return
-		}
-	}
+	closing.Wait()
 }
 
 // close closes a socket that no loop uses, if it is open yet.

@@ -26,10 +26,14 @@ func newSocketFile(path string) (*socketFile, error) {
 // instance from putting its own there between the look and the unlink.
 func (f *socketFile) remove() error {
 	unlock, err := lockDir(filepath.Dir(f.path))
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return nil // the directory is gone, and the file with it
-	}
-	if err != nil {
+	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		// Without a descriptor there is no lock. A file left behind is certain
+		// then, another instance between two system calls is not likely.
+		return f.removeLocked()
+	case err != nil:
 		return err
 	}
 	defer unlock()

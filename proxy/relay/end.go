@@ -76,7 +76,7 @@ func (l *loop) resetWhenDelivered(p *pair) {
 	if f := &p.flow[at]; !other.broken && (f.state == flowing || f.owes()) {
 		return
 	}
-	if other.tcp && !other.broken && !other.down {
+	if other.tcp && !other.broken && !closed(other) {
 		if p.unsent = unacknowledged(other.fd); p.unsent > 0 {
 			p.phase = flushing
 			l.setDeadline(p, l.now+int64(flushPatience))
@@ -86,6 +86,11 @@ func (l *loop) resetWhenDelivered(p *pair) {
 	l.reset(p, reason)
 }
 
+// closed tells whether a TCP side's connection is over, so that nothing will arrive
+// any more. A hang-up alone does not say so: epoll tells of one too when both peers
+// have sent FIN, while bytes still wait to be sent.
+func closed(s *side) bool { return s.down && tcpClosed(s.fd) }
+
 // checkDelivery looks after a pair with a broken side that is not gone yet: it is
 // reset when the last bytes have arrived, or when none have for flushPatience.
 func (l *loop) checkDelivery(p *pair) {
@@ -93,7 +98,7 @@ func (l *loop) checkDelivery(p *pair) {
 	other := &p.side[1-at]
 	if p.phase == flushing {
 		left := unacknowledged(other.fd)
-		if left == 0 || other.down {
+		if left == 0 || closed(other) {
 			l.reset(p, reason)
 			return
 		}

@@ -242,3 +242,45 @@ func TestResetOfAUnixSideReachesItsPeerAlthoughACopyIsHeld(t *testing.T) {
 	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the peer saw nothing")
 	assert.Equal(t, ServerReset, r.end().Reason)
 }
+
+func TestUploadOfAClientThatResetsArrivesAlthoughTheServerHasEnded(t *testing.T) {
+	// Both have sent FIN by then, which epoll calls a hang-up; bytes still wait.
+	const size = 200_000
+	ended, left, got := make(chan struct{}), make(chan struct{}), make(chan int, 1)
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		onSocket(t, c, func(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<10) })
+		_ = c.(*net.TCPConn).CloseWrite()
+		close(ended)
+		<-left
+		n, _ := io.Copy(io.Discard, c)
+		got <- int(n)
+	})
+	r := newRig(t, setup{}, b.address)
+	c := r.dial()
+	<-ended
+	_, err := c.Write(make([]byte, size))
+	require.NoError(t, err)
+	eventually(t, "the relay has taken it", func() bool { return r.relay.Stats().BytesIn == size })
+	closeWrite(t, c)
+	eventually(t, "its end is passed on", func() bool {
+		over := true
+		r.eachPair(func(p *pair) { over = p.flow[client].state == done && p.flow[server].state == done })
+		return over
+	})
+	abort(c)
+	close(left)
+	assert.Equal(t, size, <-got)
+}
+
+func TestListeningSocketThatWasShutDownDoesNotSpin(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{network: "unix", loops: 1}, b.address)
+	require.NoError(t, ping(t, r.dial()))
+	require.NoError(t, unix.Shutdown(r.fd, unix.SHUT_RDWR))
+	eventually(t, "accepting pauses", r.socket.Paused)
+	select {
+	case <-r.relay.Release(r.socket, true):
+	case <-time.After(patience):
+		require.Fail(t, "its queue is waited for")
+	}
+}

@@ -15,7 +15,12 @@ func (l *loop) dispatch(ev *unix.EpollEvent) {
 		var b [8]byte
 		_, _ = unix.Read(l.wakefd, b[:])
 	default:
-		if w := l.watches[watchIndex(ev.Fd)]; w != nil {
+		w := l.watches[watchIndex(ev.Fd)]
+		switch {
+		case w == nil || !w.registered: // released or paused earlier in this turn
+		case ev.Events&unix.EPOLLHUP != 0:
+			l.acceptFailed(w, unix.EINVAL) // somebody has shut the socket down
+		default:
 			l.acceptFrom(w)
 		}
 	}

@@ -111,8 +111,8 @@ func (r *Relay) logLastEvents(repeats repeats) {
 
 // subject is what events are alike in that are logged once a second.
 type subject struct {
-	kind                       eventKind
-	listener, upstream, server string
+	kind                               eventKind
+	listener, socket, upstream, server string
 }
 
 // repeats counts events of this second beyond the first of each subject.
@@ -128,7 +128,7 @@ const mostSubjects = 64
 
 // first tells whether e is to be logged now, and counts it otherwise.
 func (r repeats) first(e event) bool {
-	s := subject{e.kind, e.listener, e.upstream, e.server}
+	s := subject{e.kind, e.listener, e.socket, e.upstream, e.server}
 	again, known := r[s]
 	if known {
 		again.times++

@@ -139,10 +139,19 @@ func listenBacklog(fd int32) int {
 	return int(info.Unacked)
 }
 
-// anyoneWaits tells whether a listening socket has a client in its queue.
+// tcpClosed tells whether a TCP socket's connection is over (TCP_CLOSE).
+func tcpClosed(fd int32) bool {
+	const tcpClose = 7 // include/net/tcp_states.h
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && info.State == tcpClose
+}
+
+// anyoneWaits tells whether a listening socket has a client in its queue. One that
+// somebody has shut down never has.
 func anyoneWaits(fd int32) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}, 0)
-	return err != nil || n > 0
+	polled := []unix.PollFd{{Fd: fd, Events: unix.POLLIN}}
+	_, err := unix.Poll(polled, 0)
+	return err != nil || polled[0].Revents&unix.POLLIN != 0 && polled[0].Revents&unix.POLLHUP == 0
 }
 
 // addrPort reads an IP socket address; anything else gives the zero AddrPort.

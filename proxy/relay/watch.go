@@ -95,6 +95,9 @@ func (l *loop) pauseAll(errno unix.Errno) {
 
 // pause stops accepting from one socket until resumeAll.
 func (l *loop) pause(w *watch) {
+	if w.pausedHere {
+		return
+	}
 	l.unregister(w)
 	w.pausedHere = true
 	w.socket.paused.Add(1)

@@ -50,8 +50,10 @@ func (s *signals) sort() {
 	}
 }
 
-// release ends the catching. The signals do nothing from then on.
+// release ends the catching. The signals do nothing from then on: one that comes
+// while the process exits must not make that a death by signal.
 func (s *signals) release() {
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
 	signal.Stop(s.in)
 	close(s.in)
 	s.sorting.Wait()
