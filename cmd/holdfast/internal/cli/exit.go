@@ -111,7 +111,7 @@ func hintFor(err error) string {
 	case errors.Is(err, control.ErrNotRunning):
 		return notRunningHint
 	case errors.Is(err, fs.ErrPermission):
-		return "run it as root or as the user of the instance, or choose other paths and ports"
+		return "run it as root or as the user of the instance, or name another control socket with --control-socket"
 	}
 	return ""
 }

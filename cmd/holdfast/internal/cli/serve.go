@@ -95,9 +95,13 @@ func serve(flags serveFlags, source config.Source) error {
 	if flags.demo { // an open page would hold up the stop for a minute
 		loaded.Global.DrainTimeout = config.Timeout{}
 	}
+	file := source.File
+	if _, err := os.Stat(file); source.FileOptional && err != nil {
+		file = "" // it was not there, and not needed
+	}
 	return daemon.Run(daemon.Options{
 		Config:     loaded,
-		ConfigFile: source.File,
+		ConfigFile: file,
 		Version:    thisBuild().Version,
 	})
 }
