@@ -39,5 +39,7 @@ bench:
 	.ci/setup
 	go test -timeout 60m -run '^$$' -bench . -benchtime 1x ./cmd/holdfast/bench
 
+# In sight and one package after another: a boot takes a while, and two guests are enough.
 vmtest:
-	go test -timeout 60m ./vmtest/...
+	.ci/setup vm
+	go test -count 1 -v -p 1 -timeout 40m ./vmtest/...

@@ -38,13 +38,13 @@ func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
 		},
 		"no permission for a file": {
 			wrapped(fs.ErrPermission), 4,
-			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
+			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or name another control socket with --control-socket\n",
 		},
 		"no permission for a port": {
 			fmt.Errorf("listener web (tcp 127.0.0.1:80): %w", unix.EACCES), 4,
-			"error: listener web (tcp 127.0.0.1:80): permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
+			"error: listener web (tcp 127.0.0.1:80): permission denied\nhint: run it as root or as the user of the instance, or name another control socket with --control-socket\n",
 		},
-		"not permitted": {unix.EPERM, 4, "error: operation not permitted\nhint: run it as root or as the user of the instance, or choose other paths and ports\n"},
+		"not permitted": {unix.EPERM, 4, "error: operation not permitted\nhint: run it as root or as the user of the instance, or name another control socket with --control-socket\n"},
 		"bad config": {
 			wrapped(&config.Error{Problems: []config.Problem{
 				{File: "a.toml", Line: 3, Column: 1, Key: "listener.web.upstream", Message: "no upstream named \"ap\"", Hint: "did you mean \"app\"?"},
@@ -71,7 +71,7 @@ func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
 		},
 		"a socket of the instance itself, no permission": {
 			&daemon.AskError{Socket: "control socket /run/x.sock", Err: unix.EACCES}, 4,
-			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or choose other paths and ports\n",
+			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or name another control socket with --control-socket\n",
 		},
 		"all said already": {&codedError{code: exitConfig}, 6, ""},
 	} {

@@ -1,0 +1,48 @@
+package vmtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+)
+
+// programs are what is under test and what the harness needs in a guest, built
+// from this module once a run: the content of each by its name.
+var programs = sync.OnceValues(func() (map[string][]byte, error) {
+	dir, err := os.MkdirTemp("", "vmtest-bin-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	// Static, so that they run in every release.
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/holdfast", "./vmtest/guest")
+	cmd.Dir = moduleDir()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	built := map[string][]byte{}
+	for _, name := range []string{"holdfast", "guest"} {
+		if built[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return built, nil
+})
+
+// moduleDir is the folder of the checkout.
+func moduleDir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(file))
+}
+
+// cacheDir is where images are kept between runs.
+func cacheDir() string {
+	if dir := os.Getenv("VMTEST_CACHE"); dir != "" {
+		return dir
+	}
+	return filepath.Join(moduleDir(), "vmtest", ".cache")
+}

@@ -1,0 +1,110 @@
+package vmtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/machine"
+	"github.com/holdfast-proxy/holdfast/vmtest/wire"
+)
+
+// patience is for what happens in the guest by itself, and for a command there.
+const patience = time.Minute
+
+// Guest is a machine as one scenario sees it. Its methods end the scenario as
+// failed when the machine or what is asked of it fails.
+type Guest struct {
+	t       *testing.T
+	machine *machine.Machine
+	Systemd int      // version in this machine
+	began   string   // in seconds since 1970, by the guest's clock
+	written []string // files to remove at the end
+	loads   int      // started so far
+	stale   bool     // unit files changed since systemd read them
+}
+
+func newGuest(t *testing.T, s *slot) *Guest {
+	t.Helper()
+	m := s.running
+	g := &Guest{t: t, machine: m, Systemd: s.systemd}
+	g.began = g.Run("date", "+%s.%N")
+	g.stale = true // the last scenario's were removed
+	t.Cleanup(func() {
+		if !m.Alive() {
+			t.Logf("the machine is gone; its console:\n%s", m.Console())
+			return
+		}
+		if t.Failed() {
+			g.diagnose()
+		}
+		g.clean()
+	})
+	return g
+}
+
+// Run runs a command that must succeed. It returns what that printed on stdout,
+// without the newline at the end.
+func (g *Guest) Run(args ...string) string {
+	g.t.Helper()
+	r := g.Try(args...)
+	if r.Code != 0 {
+		g.t.Fatalf("%s: exit code %d, timed out: %v\n%s%s", strings.Join(args, " "), r.Code, r.TimedOut, r.Stdout, r.Stderr)
+	}
+	return strings.TrimSuffix(string(r.Stdout), "\n")
+}
+
+// Try runs a command that may fail. Before it, systemd reads unit files that were
+// written since the last one.
+func (g *Guest) Try(args ...string) wire.Result {
+	g.t.Helper()
+	if g.stale {
+		g.stale = false
+		g.Run("systemctl", "daemon-reload")
+	}
+	r, err := g.machine.Run(context.Background(), wire.Command{Args: args, Timeout: patience})
+	require.NoError(g.t, err, strings.Join(args, " "))
+	return r
+}
+
+// Write makes a file with the folders above it. It is removed after the scenario.
+func (g *Guest) Write(path, content string) {
+	g.t.Helper()
+	g.stale = g.stale || strings.Contains(path, "/systemd/system/")
+	g.written = append(g.written, path)
+	require.NoError(g.t, g.machine.Put(context.Background(), wire.File{Path: path, Content: []byte(content), Mode: 0o644}))
+}
+
+// Read returns the content of a file.
+func (g *Guest) Read(path string) []byte {
+	g.t.Helper()
+	f, err := g.machine.Get(context.Background(), path)
+	require.NoError(g.t, err)
+	return f.Content
+}
+
+// Await waits until a condition holds.
+func (g *Guest) Await(what string, holds func() bool) {
+	g.t.Helper()
+	for end := time.Now().Add(patience); !holds(); {
+		if time.Now().After(end) {
+			g.t.Fatalf("%s: not so after %v", what, patience)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// AwaitUnit waits until a property of a unit, as systemctl show has it, is value.
+func (g *Guest) AwaitUnit(unit, property, value string) {
+	g.t.Helper()
+	g.Await(unit+" "+property+"="+value, func() bool { return g.Property(unit, property) == value })
+}
+
+// Property is a property of a unit, as systemctl show has it.
+func (g *Guest) Property(unit, property string) string {
+	g.t.Helper()
+	return g.Run("systemctl", "show", "--value", "--property="+property, unit)
+}

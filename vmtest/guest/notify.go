@@ -1,0 +1,21 @@
+package main
+
+import (
+	"net"
+	"os"
+)
+
+// notifyReady tells systemd that a unit of Type=notify has started.
+func notifyReady() error {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil
+	}
+	conn, err := net.Dial("unixgram", path)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte("READY=1"))
+	return err
+}

@@ -1,0 +1,99 @@
+// Package image makes the machines that scenarios run in: a minimal Debian from
+// the distribution's own packages, as a folder and as a disk, with its kernel.
+//
+// What goes into one is the recipe, the files below recipe/. Images are cached by
+// its content: a changed recipe makes a new image, an unchanged one is taken from
+// the cache within a millisecond. Processes that need the same image at the same
+// time wait for the first to have built it. One that dies while it builds leaves
+// nothing that a later one could take for an image.
+package image
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Image is a Debian that can be booted. Its files are never written to.
+type Image struct {
+	Release Release
+	dir     string
+}
+
+// Root is the folder with the whole system.
+func (i *Image) Root() string { return filepath.Join(i.dir, "root") }
+
+// Disk is an ext4 file system with the same content.
+func (i *Image) Disk() string { return filepath.Join(i.dir, "root.ext4") }
+
+// Kernel is the kernel of the system.
+func (i *Image) Kernel() string { return filepath.Join(i.dir, "vmlinuz") }
+
+// Modules is a cpio archive of the kernel modules that are needed to mount the
+// disk, at /modules, in the order of their names.
+func (i *Image) Modules() string { return filepath.Join(i.dir, "modules.cpio") }
+
+// Ensure returns the image of a release from the folder cache, and builds it
+// there first if need be. That takes a minute and root; progress tells of it.
+func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*Image, error) {
+	images := filepath.Join(cache, "images")
+	if err := os.MkdirAll(images, 0o755); err != nil {
+		return nil, err
+	}
+	i := &Image{Release: r, dir: filepath.Join(images, r.Suite+"-"+hash(r))}
+	if i.exists() {
+		return i, nil
+	}
+	lock, err := lockFile(filepath.Join(images, r.Suite+".lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if i.exists() {
+		return i, nil
+	}
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(progress, "vmtest: image %s: %s\n", r.Suite, fmt.Sprintf(format, args...))
+	}
+	say("not in %s, building it", images)
+	unfinished := filepath.Join(images, ".unfinished-"+r.Suite)
+	if err := build(ctx, r, unfinished, say); err != nil {
+		return nil, fmt.Errorf("image %s: %w", r.Suite, err)
+	}
+	if err := os.Rename(unfinished, i.dir); err != nil {
+		return nil, err
+	}
+	say("built in %.0f s", time.Since(began).Seconds())
+	return i, nil
+}
+
+func (i *Image) exists() bool {
+	_, err := os.Stat(i.dir)
+	return err == nil
+}
+
+// lockFile waits until no other process has the file locked. Closing it, or the
+// end of the process, unlocks it.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return f, nil
+	}
+}

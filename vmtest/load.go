@@ -1,0 +1,78 @@
+package vmtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/wire"
+)
+
+// StartEcho starts a server that sends back what it gets, on each address, as
+// the unit vmtest-echo.
+func (g *Guest) StartEcho(addresses ...string) {
+	g.t.Helper()
+	g.startUnit("vmtest-echo", nil, append([]string{"echo"}, addresses...)...)
+}
+
+// Load is a set of clients. The zero value is a small one.
+type Load struct {
+	Streams  int           // connections that are kept open, per address; 0 = 4, -1 = none
+	Callers  int           // clients that connect again and again, per address; 0 = 2, -1 = none
+	Pause    time.Duration // of a caller between two connections, on average; 0 = 25 ms
+	Patience time.Duration // without an answer, after which a client gives up; 0 = 20 s
+}
+
+// Running is a load that goes on until it is stopped.
+type Running struct {
+	g    *Guest
+	unit string
+}
+
+// report is the file that the load's unit writes.
+func (r *Running) report() string { return wire.Dir + "/" + r.unit + ".json" }
+
+// StartLoad puts addresses, behind which an echo server must be, under load. It
+// returns when each client was served once.
+func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
+	g.t.Helper()
+	g.loads++
+	r := &Running{g, fmt.Sprintf("vmtest-load-%d", g.loads)}
+	args := []string{"load", "--streams=" + count(l.Streams, 4), "--callers=" + count(l.Callers, 2)}
+	if l.Pause > 0 {
+		args = append(args, "--pause="+l.Pause.String())
+	}
+	if l.Patience > 0 {
+		args = append(args, "--patience="+l.Patience.String())
+	}
+	g.startUnit(r.unit, []string{"--property=StandardOutput=truncate:" + r.report()}, append(args, addresses...)...)
+	return r
+}
+
+func count(n, zero int) string {
+	if n == 0 {
+		n = zero
+	}
+	return strconv.Itoa(max(n, 0))
+}
+
+// Stop lets each client end what it has begun, and says how it went.
+func (r *Running) Stop() wire.LoadReport {
+	r.g.t.Helper()
+	r.g.Run("systemctl", "stop", r.unit)
+	var report wire.LoadReport
+	require.NoError(r.g.t, json.Unmarshal(r.g.Read(r.report()), &report))
+	r.g.t.Logf("load: %+v", report)
+	return report
+}
+
+// startUnit runs the guest program as a service and waits until it is ready.
+func (g *Guest) startUnit(unit string, options []string, args ...string) {
+	g.t.Helper()
+	run := []string{"systemd-run", "--quiet", "--unit=" + unit, "--service-type=notify", "--property=LimitNOFILE=100000", "--property=TimeoutStartSec=50"}
+	run = append(append(run, options...), wire.Program)
+	g.Run(append(run, args...)...)
+}

@@ -1,0 +1,182 @@
+package machine
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/image"
+	"github.com/holdfast-proxy/holdfast/vmtest/wire"
+)
+
+// victimVar names the driver of a machine that this test binary is to boot and
+// then to be killed with.
+const victimVar = "VMTEST_MACHINE_VICTIM"
+
+func TestMain(m *testing.M) {
+	if driver := os.Getenv(victimVar); driver != "" {
+		beVictim(Driver(driver))
+	}
+	os.Exit(m.Run())
+}
+
+// options are those of a machine of the oldest release, which boots fastest.
+func options(ctx context.Context, driver Driver, dir string) (Options, error) {
+	module, err := filepath.Abs("../..")
+	if err != nil {
+		return Options{}, err
+	}
+	cache := os.Getenv("VMTEST_CACHE")
+	if cache == "" {
+		cache = filepath.Join(module, "vmtest/.cache")
+	}
+	i, err := image.Ensure(ctx, cache, image.Releases[0], os.Stderr)
+	if err != nil {
+		return Options{}, err
+	}
+	program := filepath.Join(dir, "guest")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./vmtest/guest")
+	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return Options{}, fmt.Errorf("%w: %s", err, out)
+	}
+	content, err := os.ReadFile(program)
+	return Options{Image: i, Driver: driver, Payload: map[string][]byte{"guest": content}, Cache: cache, Log: os.Stderr}, err
+}
+
+// eachDriver runs a test with each way to boot.
+func eachDriver(t *testing.T, test func(t *testing.T, driver Driver)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs virtual machines")
+	}
+	for _, driver := range []Driver{QEMU, Nspawn} {
+		t.Run(string(driver), func(t *testing.T) { test(t, driver) })
+	}
+}
+
+func start(t *testing.T, driver Driver) *Machine {
+	t.Helper()
+	o, err := options(t.Context(), driver, t.TempDir())
+	require.NoError(t, err)
+	m, err := Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func TestCommandsAndFilesOfAMachine(t *testing.T) {
+	eachDriver(t, func(t *testing.T, driver Driver) {
+		m := start(t, driver)
+
+		r, err := m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "cat; echo no >&2; exit 3"}, Stdin: []byte("yes"), Timeout: time.Minute})
+		require.NoError(t, err)
+		assert.Equal(t, wire.Result{Stdout: []byte("yes"), Stderr: []byte("no\n"), Code: 3}, r)
+
+		_, err = m.Run(t.Context(), wire.Command{Args: []string{"/nowhere"}, Timeout: time.Minute})
+		require.ErrorContains(t, err, "no such file")
+
+		began := time.Now()
+		r, err = m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo a; sleep 100 & sleep 100"}, Timeout: time.Second})
+		require.NoError(t, err)
+		assert.Equal(t, wire.Result{Stdout: []byte("a\n"), Code: -1, TimedOut: true}, r)
+		assert.Less(t, time.Since(began), 20*time.Second)
+
+		f := wire.File{Path: "/srv/new/file", Content: []byte(strings.Repeat("x", 1<<20)), Mode: 0o751}
+		for range 2 { // it replaces one that is there
+			require.NoError(t, m.Put(t.Context(), f))
+			back, err := m.Get(t.Context(), f.Path)
+			require.NoError(t, err)
+			assert.Equal(t, f, back)
+		}
+		_, err = m.Get(t.Context(), "/nowhere")
+		require.ErrorContains(t, err, "no such file")
+		assert.True(t, m.Alive())
+	})
+}
+
+func TestAMachineThatHangsIsKilled(t *testing.T) {
+	eachDriver(t, func(t *testing.T, driver Driver) {
+		m := start(t, driver)
+		stop := wire.Command{Args: []string{"systemctl", "kill", "--signal=STOP", "harness-agent"}, Timeout: time.Minute}
+		if driver == QEMU {
+			require.NoError(t, m.process.cmd.Process.Signal(syscall.SIGSTOP))
+		}
+		err := m.call(t.Context(), "Run", stop, &wire.Result{}, 3*time.Second)
+		require.ErrorContains(t, err, "did not answer and was killed")
+		assert.False(t, m.Alive())
+	})
+}
+
+func TestNothingIsLeftOfAKilledTest(t *testing.T) {
+	eachDriver(t, func(t *testing.T, driver Driver) {
+		victim := exec.Command(os.Args[0])
+		victim.Env = append(os.Environ(), victimVar+"="+string(driver))
+		victim.Stderr = os.Stderr
+		out, err := victim.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, victim.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		dir, pids, _ := strings.Cut(strings.TrimSpace(line), " ")
+		require.NotEmpty(t, pids)
+
+		require.NoError(t, victim.Process.Kill())
+		_ = victim.Wait()
+		for pid := range strings.FieldsSeq(pids) {
+			assert.Eventually(t, func() bool { return !runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %s", pid)
+		}
+		clearRunDirs()
+		assert.NoDirExists(t, dir)
+	})
+}
+
+// beVictim boots a machine, prints its folder and its processes, and waits for
+// the end.
+func beVictim(driver Driver) {
+	dir, err := os.MkdirTemp("", "vmtest-victim-")
+	if err != nil {
+		panic(err)
+	}
+	o, err := options(context.Background(), driver, dir)
+	if err != nil {
+		panic(err)
+	}
+	m, err := Start(context.Background(), o)
+	if err != nil {
+		panic(err)
+	}
+	_ = os.RemoveAll(dir)
+	fmt.Println(m.dir.path, strings.Join(descendants(os.Getpid()), " "))
+	select {}
+}
+
+// descendants are the processes below pid.
+func descendants(pid int) []string {
+	var found []string
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for child := range strings.FieldsSeq(string(children)) {
+			n, _ := strconv.Atoi(child)
+			found = append(append(found, child), descendants(n)...)
+		}
+	}
+	return found
+}
+
+func runs(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

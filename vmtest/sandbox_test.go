@@ -1,0 +1,38 @@
+package vmtest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-proxy/holdfast/vmtest"
+)
+
+func TestTheShippedUnitsAreValid(t *testing.T) {
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install(webToApp())
+		units := []string{"holdfast.service", "holdfast.socket", "holdfast-web.socket", "holdfast-redis.socket"}
+		for _, unit := range units[2:] {
+			g.WritePackaged(vmtest.LocalUnits+unit, "examples/several-sockets/"+unit)
+		}
+		g.WritePackaged(vmtest.LocalUnits+"holdfast.service.d/dynamic-user.conf", "examples/dynamic-user/dynamic-user.conf")
+		r := g.Try(append([]string{"systemd-analyze", "verify", "--man=no"}, units...)...)
+		assert.Zero(t, r.Code)
+		assert.Empty(t, string(r.Stdout)+string(r.Stderr))
+	})
+}
+
+func TestTheSandboxIsTightAndTheServiceWorksInIt(t *testing.T) {
+	const path, metrics = "unix:///run/holdfast/web.sock", "127.0.0.1:9117"
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install(webToApp(path))
+		g.DropIn("holdfast.service", "[Service]\nEnvironment=HOLDFAST_GLOBAL_METRICS=tcp://"+metrics+" HOLDFAST_GLOBAL_ACCESS_LOG=true\n")
+		g.StartEcho(app)
+		g.Run("systemctl", "start", "holdfast.socket", "holdfast.service")
+		load := g.StartLoad(vmtest.Load{}, web, path)
+		assert.Zero(t, g.Try("systemd-analyze", "security", "--threshold=20", "holdfast.service").Code)
+		assert.Contains(t, g.Run("curl", "--silent", "--show-error", metrics+"/metrics"), "holdfast_")
+		assertNoneLost(t, load.Stop())
+		assert.Empty(t, g.Journal("holdfast.service", "PRIORITY=3", "PRIORITY=4"))
+	})
+}
