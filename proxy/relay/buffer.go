@@ -23,9 +23,10 @@ const noBuffer int32 = -1
 // outside the Go heap and are known by their index, so that the memory can be
 // one that another process maps too.
 type bufferPool struct {
-	slabs [][]byte
-	free  []int32 // the last one given back is the first one taken: it is warm
-	cold  int     // free[:cold] have given their pages back to the kernel
+	mapSlab func() ([]byte, error) // mapAnonymous, but in tests
+	slabs   [][]byte
+	free    []int32 // the last one given back is the first one taken: it is warm
+	cold    int     // free[:cold] have given their pages back to the kernel
 }
 
 // get takes a buffer.
@@ -57,7 +58,7 @@ func (b *bufferPool) bytes(i int32) []byte {
 func (b *bufferPool) warm() bool { return len(b.free)-b.cold > trimAbove }
 
 func (b *bufferPool) grow() error {
-	slab, err := unix.Mmap(-1, 0, slabBuffers*bufferSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	slab, err := b.mapSlab()
 	if err != nil {
 		return fmt.Errorf("map %d KiB for buffers: %w", slabBuffers*bufferSize>>10, err)
 	}
@@ -68,6 +69,11 @@ func (b *bufferPool) grow() error {
 	}
 	b.cold = len(b.free) // never touched yet
 	return nil
+}
+
+// mapAnonymous maps the memory of one slab.
+func mapAnonymous() ([]byte, error) {
+	return unix.Mmap(-1, 0, slabBuffers*bufferSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
 // trim gives the pages of free buffers back to the kernel but for the warmest,

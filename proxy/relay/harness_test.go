@@ -182,6 +182,11 @@ func newBackend(t *testing.T, network string, serve func(net.Conn)) *backend {
 	if network == "unix" {
 		address = filepath.Join(t.TempDir(), "b")
 	}
+	return newBackendAt(t, network, address, serve)
+}
+
+func newBackendAt(t *testing.T, network, address string, serve func(net.Conn)) *backend {
+	t.Helper()
 	l, err := net.Listen(network, address)
 	require.NoError(t, err)
 	b := &backend{listener: l, address: addressOf(l.Addr())}

@@ -211,3 +211,25 @@ func TestHangUpEndsWhatIsIdleInOrderAndWhatIsNotByReset(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.ECONNRESET, "a stream cut off must not look whole")
 	eventually(t, "nobody is left", func() bool { return r.relay.Stats().Active == 0 })
 }
+
+func TestConnectionWithoutMemoryIsResetAndTheOthersGoOn(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 1}, b.address)
+	before := r.dial()
+	require.NoError(t, ping(t, before))
+	r.eachLoop(func(l *loop) { // as if the kernel had no more, and every buffer were in use
+		l.buffers.mapSlab = func() ([]byte, error) { return nil, unix.ENOMEM }
+		l.buffers.free, l.buffers.cold = nil, 0
+	})
+	c := r.dial()
+	_, err := c.Write([]byte("ping"))
+	require.NoError(t, err)
+	_, err = io.ReadAll(c)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	end := r.end()
+	assert.Equal(t, OutOfResources, end.Reason)
+
+	r.eachLoop(func(l *loop) { l.buffers.mapSlab = mapAnonymous })
+	require.NoError(t, ping(t, before), "who was there goes on")
+	require.NoError(t, ping(t, r.dial()), "and new ones come")
+}

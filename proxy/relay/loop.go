@@ -84,7 +84,7 @@ func newLoop(r *Relay, index int) (*loop, error) {
 	}
 	l := &loop{
 		relay: r, index: index, epfd: epfd, wakefd: wakefd,
-		spares: newSpares(), pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling}, serial: uint64(index),
+		spares: newSpares(), buffers: bufferPool{mapSlab: mapAnonymous}, pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling}, serial: uint64(index),
 		scratch: make([]byte, proxyproto.MaxLen),
 	}
 	if err := l.register(int32(wakefd), unix.EPOLLIN, wakeTag, 0); err != 0 {
