@@ -46,8 +46,8 @@ func (l *loop) dial(p *pair) {
 		errno := connect(s.fd, e.Sockaddr())
 		switch errno {
 		case 0, unix.EINPROGRESS:
-			// EINPROGRESS, or a Unix socket, which is connected at once. Either
-			// way epoll says when it is writable.
+			// 0 is a Unix socket, which is connected at once. Either way epoll
+			// says when it is writable.
 			if errno := l.registerSide(p, server); errno != 0 {
 				l.attemptFailed(p, errno)
 				continue
@@ -88,8 +88,9 @@ func reason(last unix.Errno) error {
 
 var errNoAddress = errors.New("no server has an address")
 
-// notTheServersFault tells the errors of connect that say nothing against the server: its
-// backlog is full (EAGAIN of a Unix socket), or no descriptor or memory is free.
+// notTheServersFault tells the errors of connect that say nothing against the
+// server: its backlog is full (EAGAIN of a Unix socket), or no descriptor or memory
+// is free.
 func notTheServersFault(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || exhausted(errno)
 }
@@ -141,11 +142,7 @@ func (l *loop) connected(p *pair) {
 	if p.service.SendProxy != 0 && !l.oweHeader(p) {
 		return
 	}
-	serial := p.serial
-	l.pump(p, client)
-	if p.serial == serial && p.phase == open {
-		l.pump(p, server)
-	}
+	l.pumpBoth(p)
 }
 
 // wait lets the client wait for the next round, or gives it up when

@@ -29,7 +29,6 @@ const (
 // goroutine touches it, but for inbox and counters.
 type loop struct {
 	relay  *Relay
-	index  int
 	epfd   int
 	wakefd int
 	events [turnEvents]unix.EpollEvent
@@ -83,7 +82,7 @@ func newLoop(r *Relay, index int) (*loop, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	l := &loop{
-		relay: r, index: index, epfd: epfd, wakefd: wakefd,
+		relay: r, epfd: epfd, wakefd: wakefd,
 		spares: newSpares(), buffers: bufferPool{mapSlab: mapAnonymous}, pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling}, serial: uint64(index),
 		scratch: make([]byte, proxyproto.MaxLen),
 	}

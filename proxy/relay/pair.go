@@ -85,7 +85,7 @@ type pair struct {
 	serial uint64 // never reused: tells a late event of the slot's last user
 	slot   uint32
 	phase  phase
-	queued bool // in the loop's ready list
+	queued bool // in the loop's queue
 	family int  // of the server's socket
 	side   [2]side
 	flow   [2]flow

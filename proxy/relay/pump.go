@@ -76,6 +76,15 @@ func (l *loop) pump(p *pair, from int) {
 	}
 }
 
+// pumpBoth pumps both ways, the second one only if the pair is still open then.
+func (l *loop) pumpBoth(p *pair) {
+	serial := p.serial
+	l.pump(p, client)
+	if p.serial == serial && p.phase == open {
+		l.pump(p, server)
+	}
+}
+
 // read reads once from the source, into the buffer or the pipe.
 func (l *loop) read(f *flow, src *side) (int, result) {
 	if f.pipe == noPipe && f.full >= bulkAfter {

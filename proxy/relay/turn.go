@@ -20,10 +20,6 @@ func (l *loop) runQueued() {
 		if p.phase != open {
 			continue
 		}
-		serial := p.serial
-		l.pump(p, client)
-		if p.serial == serial && p.phase == open {
-			l.pump(p, server)
-		}
+		l.pumpBoth(p)
 	}
 }

@@ -16,20 +16,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "holdfast-binary")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(dir) }()
-		err = testbed.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	results.print(os.Stdout)
-	return code
+	os.Exit(testbed.WithBinary(func() int {
+		code := m.Run()
+		results.print(os.Stdout)
+		return code
+	}))
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -9,20 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "holdfast-binary")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(dir) }()
-		err = testbed.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(testbed.WithBinary(m.Run))
 }
 
 // unlessShort is the first amount, or the second under -short.
