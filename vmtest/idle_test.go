@@ -13,7 +13,7 @@ import (
 // Clients come at random, more often than not while the service is about to exit,
 // is exiting, is gone or is starting.
 func TestExitWhenIdleLosesNobody(t *testing.T) {
-	const exits, patience = 100, 10 * time.Minute
+	const exits, patience = 200, 10 * time.Minute
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		g.Install(webToApp())
 		g.DropIn("holdfast.service", "[Service]\nEnvironment=HOLDFAST_GLOBAL_EXIT_IDLE=20ms\n")
