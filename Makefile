@@ -25,7 +25,7 @@ test:
 	go test -race $(UNIT)
 	go test -count 1 -timeout 15m ./cmd/holdfast/integration
 	go test -count 1 -timeout 15m -race -short -run TestOneHoldfastServes ./cmd/holdfast/integration
-	.ci/fuzz 5s
+	.ci/fuzz 50000
 	$(MAKE) vmtest
 
 lint:
@@ -34,7 +34,7 @@ lint:
 	go mod tidy -diff
 
 fuzz:
-	.ci/fuzz 60s
+	.ci/fuzz
 
 bench:
 	.ci/setup
