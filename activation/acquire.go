@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
@@ -13,46 +15,55 @@ import (
 type Want struct {
 	Name     string
 	Addrs    []sock.Addr // where it listens; empty = only on sockets that arrive for it
-	TakesAny bool        // it also takes listening stream sockets that no other want claims
+	TakesAny bool        // it also takes listening stream sockets of units that no other want claims
 }
 
-// Acquire finds the sockets of each want in the sources, the first one first,
-// and binds what none of them has. The package documentation says what goes
-// where.
+// Acquire finds the sockets of each want among those that this process holds
+// already, then in the sources, the first one first, and binds what none of them
+// has. The package documentation says what goes where.
 //
 // The error is an [AcquireError] with the problems of all wants. What was bound
 // is closed again by then and the sources still own their descriptors. After a
-// success the Result owns everything and the sources are empty.
-func Acquire(wants []Want, sources []*Source) (*Result, error) {
-	a := newAssignment(wants, sources)
-	a.byName()
-	a.byAddress()
-	a.leftovers()
-
+// success the Result owns everything but the held sockets, and the sources are
+// empty.
+//
+// Held sockets stay the caller's, whatever happens, and are the same in the Result,
+// pointer and origin. None of them may be closed or retired meanwhile. While an
+// address is bound that overlaps with one which no want keeps, the latter has
+// SO_REUSEPORT for two system calls.
+func Acquire(wants []Want, held []Socket, sources []*Source) (*Result, error) {
+	a := assign(wants, gather(held, sources))
+	near := a.neighbours()
 	listeners := make([]Listener, len(wants))
 	var problems AcquireError
 	var bound []Socket
-	for i, w := range wants {
-		listeners[i] = Listener{Name: w.Name, Sockets: a.socketsOf(i)}
+	for i, sockets := range a.claimed() {
+		w := wants[i]
+		served := make(map[sock.Addr]bool)
+		for _, s := range sockets {
+			addServed(served, s)
+		}
 		for _, addr := range w.Addrs {
-			if serves(listeners[i].Sockets, addr) {
+			if served[addr] {
 				continue
 			}
-			l, err := sock.Listen(addr, sock.Options{})
+			l, err := sock.Listen(addr, sock.Options{Beside: near.replaceable(addr)})
 			if err != nil {
-				problems = append(problems, bindError(w.Name, addr, err))
+				problems = append(problems, near.bindError(w.Name, addr, err))
 				continue
 			}
 			s := Socket{Listener: l, Origin: Bind}
 			bound = append(bound, s)
-			listeners[i].Sockets = append(listeners[i].Sockets, s)
+			sockets = append(sockets, s)
+			addServed(served, s)
+			near.stays(w.Name, l.Info)
 		}
-		if len(w.Addrs) == 0 && len(listeners[i].Sockets) == 0 {
+		if len(w.Addrs) == 0 && len(sockets) == 0 {
 			problems = append(problems, a.noSocket(w))
 		}
+		listeners[i] = Listener{Name: w.Name, Sockets: sockets}
 	}
 	if len(problems) > 0 {
-		explainOwnConflicts(problems, listeners)
 		// The last one first: to remove a socket's file takes a descriptor, which
 		// was free when that socket was bound.
 		for _, s := range slices.Backward(bound) {
@@ -61,29 +72,28 @@ func Acquire(wants []Want, sources []*Source) (*Result, error) {
 		return nil, problems
 	}
 
-	r := &Result{Listeners: listeners, Unwanted: a.unwanted(), Duplicates: a.closeDuplicates()}
 	for _, s := range sources {
 		s.Offers = nil
 	}
-	return r, nil
+	return a.result(listeners), nil
 }
 
-func serves(sockets []Socket, addr sock.Addr) bool {
-	for _, s := range sockets {
-		if s.Info.Serves(addr) {
-			return true
-		}
+func addServed(served map[sock.Addr]bool, s Socket) {
+	for _, a := range s.Info.ServedAddrs() {
+		served[a] = true
 	}
-	return false
 }
 
 // bindError drops the address that the bind error names: the ListenerError
 // names it beside the listener.
-func bindError(listener string, addr sock.Addr, err error) *ListenerError {
+func (n *neighbours) bindError(listener string, addr sock.Addr, err error) *ListenerError {
 	e := &ListenerError{Listener: listener, Addr: addr, Err: err, hint: sock.Hint(err)}
 	var le *sock.ListenError
 	if errors.As(err, &le) {
 		e.Err = le.Err
+	}
+	if other := n.inTheWay(addr); other != nil && errors.Is(err, unix.EADDRINUSE) {
+		e.hint = other.hint() // there is no other program to look for
 	}
 	return e
 }
@@ -94,8 +104,16 @@ func (a *assignment) noSocket(w Want) *ListenerError {
 	if w.TakesAny {
 		missing, hint = "that listens", "what arrived: "
 	}
+	const most = 16
 	var arrived []string
 	for _, c := range a.candidates {
+		if !c.socket.Origin.named() {
+			continue
+		}
+		if len(arrived) == most {
+			arrived = append(arrived, "…")
+			break
+		}
 		arrived = append(arrived, c.String())
 	}
 	hint += strings.Join(arrived, ", ")

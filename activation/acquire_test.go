@@ -56,14 +56,24 @@ func addr(t *testing.T, o activation.Offer) sock.Addr {
 
 func systemd(t *testing.T, offers ...activation.Offer) *activation.Source {
 	t.Helper()
-	s := &activation.Source{Origin: activation.Systemd, Offers: offers}
+	return from(t, activation.Systemd, offers...)
+}
+
+func from(t *testing.T, origin activation.Origin, offers ...activation.Offer) *activation.Source {
+	t.Helper()
+	s := &activation.Source{Origin: origin, Offers: offers}
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s
 }
 
 func mustAcquire(t *testing.T, wants []activation.Want, sources ...*activation.Source) *activation.Result {
 	t.Helper()
-	r, err := activation.Acquire(wants, sources)
+	return mustReload(t, wants, nil, sources...)
+}
+
+func mustReload(t *testing.T, wants []activation.Want, held []activation.Socket, sources ...*activation.Source) *activation.Result {
+	t.Helper()
+	r, err := activation.Acquire(wants, held, sources)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	return r
@@ -133,7 +143,7 @@ func TestWildcardSocketOfAUnitServesEachWayToWriteIt(t *testing.T) {
 	source := systemd(t, unit)
 	for _, host := range []netip.Addr{{}, netip.IPv6Unspecified(), netip.IPv4Unspecified()} {
 		want := activation.Want{Name: "web", Addrs: []sock.Addr{sock.TCP(netip.AddrPortFrom(host, port))}}
-		r, err := activation.Acquire([]activation.Want{want}, []*activation.Source{source})
+		r, err := activation.Acquire([]activation.Want{want}, nil, []*activation.Source{source})
 		require.NoError(t, err, "%v", host)
 		require.Len(t, r.Listeners[0].Sockets, 1)
 		assert.Equal(t, activation.Systemd, r.Listeners[0].Sockets[0].Origin)
@@ -147,7 +157,7 @@ func TestTheExactAddressIsPreferredToAWildcard(t *testing.T) {
 	r, err := activation.Acquire([]activation.Want{
 		{Name: "four", Addrs: []sock.Addr{sock.TCP(netip.AddrPortFrom(netip.IPv4Unspecified(), port))}},
 		{Name: "six", Addrs: []sock.Addr{addr(t, unit)}},
-	}, []*activation.Source{systemd(t, unit)})
+	}, nil, []*activation.Source{systemd(t, unit)})
 	require.ErrorIs(t, err, unix.EADDRINUSE)
 	assert.Nil(t, r)
 	assert.ErrorContains(t, err, "listener four (tcp 0.0.0.0:")
@@ -246,12 +256,12 @@ func TestTheFirstSourceWins(t *testing.T) {
 	unit := offer(t, "web", anyPort)
 	a := addr(t, unit)
 	stored := &activation.Source{Origin: activation.Store, Offers: []activation.Offer{
-		dup(t, unit, "web"),
-		offer(t, "web", sock.Unix("@"+t.TempDir())),
+		dup(t, unit, "socket/1"),
+		offer(t, "socket/2", sock.Unix("@"+t.TempDir())),
 	}}
-	other := stored.Offers[1]
-	r := mustAcquire(t, []activation.Want{{Name: "web"}}, systemd(t, unit), stored)
-	assert.Equal(t, []string{"systemd " + a.String(), "store " + addr(t, other).String()}, sockets(r.Listeners[0]))
+	other := addr(t, stored.Offers[1])
+	r := mustAcquire(t, []activation.Want{{Name: "web", Addrs: []sock.Addr{other, a}}}, systemd(t, unit), stored)
+	assert.Equal(t, []string{"systemd " + a.String(), "store " + other.String()}, sockets(r.Listeners[0]))
 	assert.Equal(t, activation.Store, r.Duplicates[0].Origin)
 }
 
@@ -266,7 +276,7 @@ func TestInheritedSocketsAreReadyForAnEventLoop(t *testing.T) {
 func TestClosingAResultLeavesTheUnitsPathAndRemovesOurOwn(t *testing.T) {
 	dir := t.TempDir()
 	units, ours := filepath.Join(dir, "unit"), filepath.Join(dir, "ours")
-	r, err := activation.Acquire([]activation.Want{{Name: "web", Addrs: []sock.Addr{sock.Unix(ours)}}},
+	r, err := activation.Acquire([]activation.Want{{Name: "web", Addrs: []sock.Addr{sock.Unix(ours)}}}, nil,
 		[]*activation.Source{systemd(t, offer(t, "web", sock.Unix(units)))})
 	require.NoError(t, err)
 	require.FileExists(t, ours)

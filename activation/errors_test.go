@@ -25,7 +25,7 @@ func TestAllProblemsAreListedEachWithAHint(t *testing.T) {
 		{Name: "alt", Addrs: []sock.Addr{taken.Addr(), tcp("203.0.113.7:80")}},
 		{Name: "fine", Addrs: []sock.Addr{anyPort}},
 		{Name: "web"},
-	}, []*activation.Source{source})
+	}, nil, []*activation.Source{source})
 
 	require.ErrorIs(t, err, unix.EADDRINUSE)
 	require.ErrorIs(t, err, activation.ErrNoSocket)
@@ -50,7 +50,7 @@ func TestNoSocketAtAll(t *testing.T) {
 		{activation.Want{Name: "web"}, "listener web: no address in the config and no socket unit passes a descriptor named web"},
 		{activation.Want{Name: "web", TakesAny: true}, "listener web: no address in the config and no socket unit passes a descriptor that listens"},
 	} {
-		_, err := activation.Acquire([]activation.Want{tt.want}, nil)
+		_, err := activation.Acquire([]activation.Want{tt.want}, nil, nil)
 		require.EqualError(t, err, tt.text)
 		var le *activation.ListenerError
 		require.ErrorAs(t, err, &le)
@@ -60,7 +60,7 @@ func TestNoSocketAtAll(t *testing.T) {
 	var p [2]int
 	require.NoError(t, unix.Pipe2(p[:], unix.O_CLOEXEC))
 	source := systemd(t, activation.Offer{FD: sock.NewFD(p[0])}, activation.Offer{Name: "x", FD: sock.NewFD(p[1])})
-	_, err := activation.Acquire([]activation.Want{{Name: "web", TakesAny: true}}, []*activation.Source{source})
+	_, err := activation.Acquire([]activation.Want{{Name: "web", TakesAny: true}}, nil, []*activation.Source{source})
 	var le *activation.ListenerError
 	require.ErrorAs(t, err, &le)
 	assert.Equal(t, `what arrived: without a name (not a socket but a pipe), "x" (not a socket but a pipe)`, le.Hint())
@@ -88,7 +88,7 @@ func TestTwoListenersAtOneAddressNameEachOther(t *testing.T) {
 	} {
 		_, err := activation.Acquire([]activation.Want{
 			{Name: "one", Addrs: []sock.Addr{tt.first}}, {Name: "two", Addrs: []sock.Addr{tt.second}},
-		}, nil)
+		}, nil, nil)
 		require.ErrorIs(t, err, unix.EADDRINUSE)
 		require.ErrorContains(t, err, "listener two ("+tt.second.String()+"): ")
 		var le *activation.ListenerError
@@ -112,7 +112,7 @@ func TestAfterAFailureNothingIsLostAndTheNextTrySucceeds(t *testing.T) {
 		{Name: "alt", Addrs: []sock.Addr{taken.Addr()}},
 	}
 
-	_, err = activation.Acquire(wants, []*activation.Source{source})
+	_, err = activation.Acquire(wants, nil, []*activation.Source{source})
 	require.Error(t, err)
 	assert.NoFileExists(t, ours, "what was bound is closed again")
 	require.Len(t, source.Offers, 3)

@@ -18,7 +18,7 @@ func Example() {
 
 	got, err := activation.Acquire([]activation.Want{
 		{Name: "web", Addrs: []sock.Addr{sock.TCP(netip.MustParseAddrPort("127.0.0.1:0"))}},
-	}, []*activation.Source{source})
+	}, nil, []*activation.Source{source})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -34,12 +34,43 @@ func Example() {
 	// Output: web: tcp from bind
 }
 
+// A reload: the listener gets a second address. The first one goes on with the
+// socket that it has, whatever queue it has.
+func Example_reload() {
+	first, second := sock.Unix("@holdfast-example-1"), sock.Unix("@holdfast-example-2")
+	before, err := activation.Acquire([]activation.Want{{Name: "web", Addrs: []sock.Addr{first}}}, nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	held := before.Listeners[0].Sockets
+
+	after, err := activation.Acquire([]activation.Want{{Name: "web", Addrs: []sock.Addr{first, second}}}, held, nil)
+	if err != nil {
+		fmt.Println("goes on as before:", err) // nothing held was touched
+		return
+	}
+	for _, s := range after.Listeners[0].Sockets {
+		fmt.Println(s.Addr(), "is new:", s.Listener != held[0].Listener)
+	}
+	for _, s := range after.Idle {
+		_ = s.Retire() // then serve its queue, and close it
+	}
+
+	for _, s := range after.Listeners[0].Sockets {
+		_ = s.Close() // this process ends
+	}
+	// Output:
+	// unix @holdfast-example-1 is new: false
+	// unix @holdfast-example-2 is new: true
+}
+
 // What went wrong, and what can be done about it.
 func ExampleAcquireError() {
 	_, err := activation.Acquire([]activation.Want{
 		{Name: "redis", Addrs: []sock.Addr{sock.Unix("/nonexistent/redis.sock")}},
 		{Name: "web"},
-	}, nil)
+	}, nil, nil)
 	var problems activation.AcquireError
 	if errors.As(err, &problems) {
 		for _, p := range problems {

@@ -1,82 +1,48 @@
 package activation
 
 import (
-	"fmt"
-	"strconv"
-
 	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
-// nobody is the want of a candidate that no want has claimed.
-const nobody = -1
-
-// candidate is an offered descriptor on its way to a want.
-type candidate struct {
-	Offer
-	origin   Origin
-	listener *sock.Listener // nil when the descriptor is not a socket
-	problem  string         // why it cannot serve; "" when it can
-	copy     bool           // another descriptor of the same socket is kept
-	want     int            // index of the want that gets it, or nobody
+// Match tells which of the sockets each want would get by name or address, in the
+// order of the wants. Nothing is bound, closed or looked at anew: it is for sockets
+// that are served to the end of their queue, so a Unix socket whose path is gone
+// counts for that path, and a retired one for its address.
+func Match(wants []Want, sockets []Socket) [][]Socket {
+	var candidates []*candidate
+	for _, s := range sockets {
+		candidates = append(candidates, heldCandidate(s))
+	}
+	return assign(wants, candidates).claimed()
 }
 
-// assignment shares the offers of all sources out among the wants.
+// assignment shares candidates out among the wants.
 type assignment struct {
 	wants      []Want
+	index      wantIndex
 	candidates []*candidate
 }
 
-func newAssignment(wants []Want, sources []*Source) *assignment {
-	a := &assignment{wants: wants}
-	for _, s := range sources {
-		for _, o := range s.Offers {
-			a.candidates = append(a.candidates, newCandidate(o, s.Origin))
-		}
-	}
+func assign(wants []Want, candidates []*candidate) *assignment {
+	a := &assignment{wants: wants, index: newWantIndex(wants), candidates: candidates}
 	a.findCopies()
+	a.byName()
+	a.byAddress()
+	a.leftovers()
 	return a
 }
 
-func newCandidate(o Offer, origin Origin) *candidate {
-	c := &candidate{Offer: o, origin: origin, want: nobody}
-	l, err := sock.Adopt(o.FD)
-	if err != nil {
-		c.problem = err.Error()
-		return c
-	}
-	c.listener = l
-	c.problem = unfit(l.Info)
-	return c
-}
-
-// unfit says why a socket cannot serve clients of a stream; "" when it can.
-func unfit(i sock.Info) string {
-	switch {
-	case i.Type != unix.SOCK_STREAM:
-		return "not a stream socket"
-	case i.Addr == sock.Addr{}:
-		return "neither TCP nor a Unix stream"
-	case i.Connected:
-		return "one connection and not a listening socket: the socket unit has Accept=yes"
-	case !i.Listening:
-		return "not listening"
-	}
-	return ""
-}
-
-// findCopies marks all but one of the descriptors of each socket. The one that
-// carries the name of a listener stays, else the first.
+// findCopies marks all but one of the descriptors of each socket. A held one
+// stays, else the one that carries the name of a listener, else the first.
 func (a *assignment) findCopies() {
 	kept := make(map[uint64]*candidate)
 	for _, c := range a.candidates {
-		if c.listener == nil {
+		if c.socket.Listener == nil {
 			continue
 		}
-		cookie := c.listener.Info.Cookie
+		cookie := c.socket.Info.Cookie
 		first, seen := kept[cookie]
-		if seen && (a.wantNamed(first.Name) != nobody || a.wantNamed(c.Name) == nobody) {
+		if seen && (first.held || a.index.byName(first) != nobody || a.index.byName(c) == nobody) {
 			c.copy = true
 			continue
 		}
@@ -85,15 +51,6 @@ func (a *assignment) findCopies() {
 		}
 		kept[cookie] = c
 	}
-}
-
-func (a *assignment) wantNamed(name string) int {
-	for i, w := range a.wants {
-		if w.Name == name && name != "" {
-			return i
-		}
-	}
-	return nobody
 }
 
 // free are the candidates that can serve and have no want yet.
@@ -107,31 +64,16 @@ func (a *assignment) free(yield func(*candidate) bool) {
 
 func (a *assignment) byName() {
 	for c := range a.free {
-		c.want = a.wantNamed(c.Name)
+		if n := a.index.byName(c); n != nobody && a.index.takes(n, c.socket.Info) {
+			c.want = n
+		}
 	}
 }
 
 func (a *assignment) byAddress() {
 	for c := range a.free {
-		c.want = a.wantAt(c.listener.Info)
+		c.want = a.index.byAddress(c)
 	}
-}
-
-// wantAt prefers a want with the very address to one that the socket serves
-// beside others.
-func (a *assignment) wantAt(i sock.Info) int {
-	served := nobody
-	for n, w := range a.wants {
-		for _, addr := range w.Addrs {
-			if addr == i.Addr {
-				return n
-			}
-			if served == nobody && i.Serves(addr) {
-				served = n
-			}
-		}
-	}
-	return served
 }
 
 func (a *assignment) leftovers() {
@@ -140,62 +82,35 @@ func (a *assignment) leftovers() {
 			continue
 		}
 		for c := range a.free {
-			c.want = n
+			if c.socket.Origin == Systemd && c.socket.Info.Type == unix.SOCK_STREAM {
+				c.want = n
+			}
 		}
+		return // nothing is left for another one
 	}
 }
 
-func (a *assignment) socketsOf(want int) []Socket {
-	var sockets []Socket
+// claimed are the sockets of each want.
+func (a *assignment) claimed() [][]Socket {
+	sockets := make([][]Socket, len(a.wants))
 	for _, c := range a.candidates {
-		if c.want == want {
-			sockets = append(sockets, Socket{Listener: c.listener, Origin: c.origin})
+		if c.want != nobody {
+			sockets[c.want] = append(sockets[c.want], c.socket)
 		}
 	}
 	return sockets
 }
 
-func (a *assignment) unwanted() []Unwanted {
-	var list []Unwanted
-	for _, c := range a.candidates {
-		if c.want != nobody || c.copy {
-			continue
-		}
-		u := Unwanted{Name: c.Name, Origin: c.origin, FD: c.FD, Reason: c.problem}
-		if c.listener != nil {
-			u.Info = c.listener.Info
-		}
-		if u.Reason == "" {
-			u.Reason = "no listener has this name or address"
-		}
-		list = append(list, u)
+// whyUnclaimed is the reason for the log.
+func (a *assignment) whyUnclaimed(c *candidate) string {
+	n := a.index.byName(c)
+	switch {
+	case c.problem != "":
+		return c.problem
+	case n != nobody:
+		return "a datagram socket, and listener " + a.wants[n].Name + " has no udp address"
+	case apart(c.socket.Info):
+		return "no listener has this name, and only some clients of its address arrive here"
 	}
-	return list
-}
-
-func (a *assignment) closeDuplicates() []Duplicate {
-	var list []Duplicate
-	for _, c := range a.candidates {
-		if !c.copy {
-			continue
-		}
-		_ = c.FD.Close() // the socket lives on in the other descriptor
-		list = append(list, Duplicate{Name: c.Name, Origin: c.origin, Addr: c.listener.Addr()})
-	}
-	return list
-}
-
-// String is how a list of what arrived shows a descriptor.
-func (c *candidate) String() string {
-	name := "without a name"
-	if c.Name != "" {
-		name = strconv.Quote(c.Name)
-	}
-	if c.listener == nil {
-		return fmt.Sprintf("%s (%s)", name, c.problem)
-	}
-	if c.problem != "" {
-		return fmt.Sprintf("%s (%s, %s)", name, c.listener.Info, c.problem)
-	}
-	return fmt.Sprintf("%s (%s)", name, c.listener.Info)
+	return "no listener has this name or address"
 }

@@ -15,6 +15,13 @@ const (
 	Bind     Origin = "bind"     // this process bound it
 )
 
+// own tells whether nobody but this program, in this life or another one, says what
+// such a socket is for. A socket unit's is the administrator's and never changed.
+func (o Origin) own() bool { return o != Systemd }
+
+// named tells whether the name that came with such a socket is a listener's.
+func (o Origin) named() bool { return o == Systemd || o == Handover }
+
 // Source is the descriptors that came from one place. It owns them until an
 // Acquire succeeds; then it is empty.
 type Source struct {
@@ -26,6 +33,22 @@ type Source struct {
 type Offer struct {
 	Name string // "" when it came without a usable one
 	FD   *sock.FD
+}
+
+// Split takes the offers whose names are mine out, into a Source of their own:
+// systemd passes what was kept in its store together with the sockets of units,
+// after them.
+func (s *Source) Split(mine func(name string) bool, origin Origin) *Source {
+	theirs, split := s.Offers, &Source{Origin: origin}
+	s.Offers = nil
+	for _, o := range theirs {
+		if mine(o.Name) {
+			split.Offers = append(split.Offers, o)
+		} else {
+			s.Offers = append(s.Offers, o)
+		}
+	}
+	return split
 }
 
 // Close closes what nobody acquired.

@@ -218,7 +218,7 @@ func init() {
 		own := sock.Unix(os.Getenv("OWN"))
 		r, err := activation.Acquire([]activation.Want{
 			{Name: "a"}, {Name: "b", Addrs: []sock.Addr{own}}, {Name: "rest", TakesAny: true},
-		}, []*activation.Source{activation.FromSystemd(slog.New(slog.NewTextHandler(os.Stderr, nil)))})
+		}, nil, []*activation.Source{activation.FromSystemd(slog.New(slog.NewTextHandler(os.Stderr, nil)))})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -63,7 +63,9 @@ func handed(t *testing.T, listener string, shared bool) (Socket, string, *atomic
 	require.NoError(t, err)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(bound.(*unix.SockaddrInet4).Port))
 	closed := new(atomic.Bool)
-	return Socket{FD: fd, Label: "tcp " + address, Listener: listener, Origin: "bind", Shared: shared, Close: func() error {
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	require.NoError(t, err)
+	return Socket{ID: cookie, FD: fd, Label: "tcp " + address, Listener: listener, Origin: "bind", Shared: shared, Close: func() error {
 		closed.Store(true)
 		return unix.Close(fd)
 	}}, address, closed
@@ -88,8 +90,16 @@ func started(t *testing.T, log *slog.Logger, cfg *config.Config, sockets ...Sock
 	t.Helper()
 	e, err := New(Options{Version: "test", Loops: 2, Descriptors: 20000, Log: log})
 	require.NoError(t, err)
-	e.Start(t.Context(), cfg, sockets)
+	apply(t, e, 1, cfg, sockets...)
 	return e
+}
+
+// apply puts a generation into service that nothing speaks against.
+func apply(t *testing.T, e *Engine, generation uint64, cfg *config.Config, sockets ...Socket) []status.Change {
+	t.Helper()
+	changes, err := e.Apply(t.Context(), Plan{Generation: generation, Config: cfg, Sockets: sockets})
+	require.NoError(t, err)
+	return changes
 }
 
 func alive(e *Engine) int64 {
@@ -126,7 +136,7 @@ func TestStatusTellsWhatIsServed(t *testing.T) {
 	socket, address, _ := handed(t, "web", false)
 	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
-	defer e.Stop(atOnce())
+	defer e.Stop(atOnce(), false)
 	first := dial(t, address)
 	ping(t, first)
 	second := dial(t, address)
@@ -160,7 +170,7 @@ func TestStopServesWhoWaitsAndLetsConnectionsFinish(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.Stop(drain)
+		e.Stop(drain, false)
 	}()
 	require.Eventually(t, closed.Load, patience, time.Millisecond, "the socket is closed at once")
 	_, err := net.Dial("tcp", address)
@@ -184,7 +194,7 @@ func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
 	ping(t, c)
 	drain, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // quiet by then
 	defer cancel()
-	e.Stop(drain)
+	e.Stop(drain, false)
 	got, err := io.ReadAll(c)
 	require.NoError(t, err, "an idle one is ended in order")
 	assert.Empty(t, got)
@@ -201,7 +211,7 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 	from := c.LocalAddr().String()
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool { return alive(e) == 0 }, patience, time.Millisecond)
-	e.Stop(t.Context()) // also the writer of the log
+	e.Stop(t.Context(), false) // also the writer of the log
 	line := ""
 	for l := range strings.Lines(out.String()) {
 		if strings.Contains(l, "msg=connection") {
@@ -228,10 +238,10 @@ func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
 	ping(t, dial(t, address)) // still served
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool { return alive(e) == 1 }, patience, time.Millisecond)
-	e.relay.HangUp()
+	e.relay.HangUp(nil)
 	require.True(t, e.Rest())
 	late := dial(t, address)
-	e.Stop(t.Context())
+	e.Stop(t.Context(), false)
 	assert.True(t, closed.Load())
 	_ = late.Close()
 	_, accepted := e.Connections()
@@ -244,7 +254,7 @@ func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
 	cfg := proxying(t, server)
 	e, err := New(Options{Version: "test", Loops: 2, Descriptors: 1, Log: slog.New(slog.DiscardHandler)}) // none to spare
 	require.NoError(t, err)
-	e.Start(t.Context(), cfg, []Socket{socket})
+	apply(t, e, 1, cfg, socket)
 	c := dial(t, address)
 	require.Eventually(t, func() bool { return e.Status().Listeners.Sockets[0].Paused }, patience, time.Millisecond)
 	drain, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -252,7 +262,7 @@ func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.Stop(drain)
+		e.Stop(drain, false)
 	}()
 	select {
 	case <-stopped:

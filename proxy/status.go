@@ -14,7 +14,7 @@ func (e *Engine) Status() status.Status {
 	s := status.Status{
 		Version: e.options.Version, PID: os.Getpid(), Generation: e.generation, State: e.state,
 		Holder: status.HolderNone, StartedAt: e.started,
-		Listeners: status.Listeners{Sockets: make([]status.Socket, 0, len(e.sockets))},
+		Listeners: status.Listeners{LastError: e.lastError, Sockets: make([]status.Socket, 0, len(e.sockets))},
 		Upstreams: make([]status.Upstream, 0, len(e.pools)),
 		Connections: status.Connections{
 			Active: stats.Active, Accepted: stats.Accepted, Failed: stats.Failed,
@@ -25,7 +25,7 @@ func (e *Engine) Status() status.Status {
 		s.Keep = string(e.config.Global.Keep)
 	}
 	for _, l := range e.sockets {
-		s.Listeners.Sockets = append(s.Listeners.Sockets, l.status(e.generation, e.state))
+		s.Listeners.Sockets = append(s.Listeners.Sockets, l.status(e.generation))
 	}
 	for _, p := range e.pools {
 		s.Upstreams = append(s.Upstreams, p.Status())
@@ -33,13 +33,26 @@ func (e *Engine) Status() status.Status {
 	return s
 }
 
-func (l *listening) status(generation uint64, state status.State) status.Socket {
+// status tells how a socket is. Engine.mu is held.
+func (l *listening) status(generation uint64) status.Socket {
 	s := status.Socket{
-		Socket: l.Label, Names: []string{l.Listener}, State: status.SocketActive, Generations: []uint64{generation},
-		Origin: l.Origin, Connections: l.relayed.Active(), Accepted: l.relayed.Accepted(), Paused: l.relayed.Paused(),
+		Socket: l.Label, Names: []string{l.Listener}, State: status.SocketActive, Generations: []uint64{},
+		Origin: l.Origin,
 	}
-	if state == status.Draining {
+	if l.draining {
 		s.State = status.SocketDraining
+	}
+	if l.relayed != nil {
+		s.Accepted, s.Paused = l.relayed.Accepted(), l.relayed.Paused()
+		for _, g := range l.relayed.Generations() {
+			s.Connections += g.Active
+			if g.Active > 0 && (l.draining || g.Generation != generation) {
+				s.Generations = append(s.Generations, g.Generation)
+			}
+		}
+	}
+	if !l.draining {
+		s.Generations = append(s.Generations, generation)
 	}
 	return s
 }

@@ -14,7 +14,8 @@ const diagnoseScript = `
 journalctl --no-pager --quiet --output=short-precise --since="@$1" | tail -n 200
 echo
 systemctl status --no-pager --full --lines=0 'holdfast*' 'vmtest-*.service'
-ss -tlnpx 2>/dev/null | grep -v -e systemd -e dbus`
+ss -tlnp
+ss -xlnp | grep -e holdfast -e guest`
 
 // cleanScript ends what a scenario has started. A service that drains is not
 // waited for. The arguments are files to remove.
@@ -24,6 +25,7 @@ systemctl kill --signal=KILL 'holdfast*' 'vmtest-*'
 systemctl stop 'holdfast*' 'vmtest-*'
 systemctl reset-failed
 rm -rf "$@" /run/holdfast
+userdel holdfast
 true`
 
 func (g *Guest) diagnose() {
@@ -32,7 +34,7 @@ func (g *Guest) diagnose() {
 		Args: []string{"sh", "-c", diagnoseScript, "sh", g.began}, Timeout: patience,
 	})
 	if err != nil {
-		g.t.Logf("no journal: %v", err)
+		g.t.Logf("no journal: %v; the machine's console:\n%s", err, g.machine.Console())
 		return
 	}
 	g.t.Logf("the guest's journal and units:\n%s%s", r.Stdout, r.Stderr)

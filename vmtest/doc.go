@@ -16,7 +16,7 @@
 //
 // One machine a release serves all scenarios. Each finds it as it was after boot:
 // units named holdfast* and vmtest-* are stopped, and the files that a scenario
-// wrote are removed. One that fails has the journal of its time and the state of
+// wrote are removed, with the user that holdfast runs as. One that fails has the journal of its time and the state of
 // those units in its log.
 //
 // The environment can say more:

@@ -52,13 +52,13 @@ func (g *Guest) Run(args ...string) string {
 	g.t.Helper()
 	r := g.Try(args...)
 	if r.Code != 0 {
-		g.t.Fatalf("%s: exit code %d, timed out: %v\n%s%s", strings.Join(args, " "), r.Code, r.TimedOut, r.Stdout, r.Stderr)
+		g.t.Fatalf("%s: exit code %d\n%s%s", strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)
 	}
 	return strings.TrimSuffix(string(r.Stdout), "\n")
 }
 
-// Try runs a command that may fail. Before it, systemd reads unit files that were
-// written since the last one.
+// Try runs a command that may fail, but must end. Before it, systemd reads unit
+// files that were written since the last one.
 func (g *Guest) Try(args ...string) wire.Result {
 	g.t.Helper()
 	if g.stale {
@@ -67,6 +67,9 @@ func (g *Guest) Try(args ...string) wire.Result {
 	}
 	r, err := g.machine.Run(context.Background(), wire.Command{Args: args, Timeout: patience})
 	require.NoError(g.t, err, strings.Join(args, " "))
+	if r.TimedOut {
+		g.t.Fatalf("%s: no end within %v\n%s%s", strings.Join(args, " "), patience, r.Stdout, r.Stderr)
+	}
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 // Where files go: unitDir is a package's. What a scenario adds, it adds as an
 // administrator, to LocalUnits.
 const (
+	program    = "/usr/bin/holdfast"
 	unitDir    = "/usr/lib/systemd/system/"
 	LocalUnits = "/etc/systemd/system/"
 	ConfigFile = "/etc/holdfast/holdfast.toml"
@@ -29,7 +30,8 @@ func (g *Guest) Install(config string) {
 	}
 	g.WritePackaged("/usr/lib/sysusers.d/holdfast.conf", "sysusers.d/holdfast.conf")
 	g.Write(ConfigFile, config)
-	g.Run("install", "-m", "755", wire.Dir+"/holdfast", "/usr/bin/holdfast")
+	g.Run("install", "-m", "755", wire.Dir+"/holdfast", program)
+	g.written = append(g.written, program)
 	g.Run("systemd-sysusers", "holdfast.conf")
 }
 

@@ -48,7 +48,8 @@ func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
 	if l.Patience > 0 {
 		args = append(args, "--patience="+l.Patience.String())
 	}
-	g.startUnit(r.unit, []string{"--property=StandardOutput=truncate:" + r.report()}, append(args, addresses...)...)
+	output := []string{"--property=StandardOutput=truncate:" + r.report(), "--property=StandardError=journal"}
+	g.startUnit(r.unit, output, append(args, addresses...)...)
 	return r
 }
 

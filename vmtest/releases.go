@@ -55,8 +55,11 @@ type slot struct {
 
 	mu      sync.Mutex // held while a scenario has the machine
 	running *machine.Machine
-	systemd int   // its version in the running machine
-	failed  error // why there is no image; not tried again
+	systemd int // its version in the running machine
+
+	// Why there is no image, or none that boots. It is not tried again: each try
+	// may take minutes, and there are many scenarios.
+	noImage, noBoot error
 }
 
 // slots are those of the chosen releases: by default what is released.
@@ -87,19 +90,20 @@ func (s *slot) ensureMachine(t *testing.T) {
 		s.running = nil
 	}
 	var img *image.Image
-	if s.failed == nil {
-		img, s.failed = image.Ensure(context.Background(), cacheDir(), s.release, os.Stderr)
+	if s.noImage == nil {
+		img, s.noImage = image.Ensure(context.Background(), cacheDir(), s.release, os.Stderr)
 	}
-	if s.failed != nil && s.release.Moving {
-		t.Skipf("NOT RUN in %s, no image of it can be made: %v", s.release.Suite, s.failed)
+	if s.noImage != nil && s.release.Moving {
+		t.Skipf("NOT RUN in %s, no image of it can be made: %v", s.release.Suite, s.noImage)
 	}
-	require.NoError(t, s.failed)
+	require.NoError(t, s.noImage)
+	require.NoError(t, s.noBoot)
 	payload, err := programs()
 	require.NoError(t, err)
-	s.running, err = machine.Start(context.Background(), machine.Options{
+	s.running, s.noBoot = machine.Start(context.Background(), machine.Options{
 		Image: img, Driver: driver(), Payload: payload, Cache: cacheDir(), Log: os.Stderr,
 	})
-	require.NoError(t, err)
+	require.NoError(t, s.noBoot)
 	s.systemd = systemdVersion(t, s.running)
 	if want := s.release.Systemd; want != 0 {
 		require.Equal(t, want, s.systemd, "the version of systemd that %s stands for", s.release.Suite)

@@ -15,7 +15,9 @@ func TestTheShippedUnitsAreValid(t *testing.T) {
 		for _, unit := range units[2:] {
 			g.WritePackaged(vmtest.LocalUnits+unit, "examples/several-sockets/"+unit)
 		}
-		g.WritePackaged(vmtest.LocalUnits+"holdfast.service.d/dynamic-user.conf", "examples/dynamic-user/dynamic-user.conf")
+		for _, name := range []string{"dynamic-user", "exit-idle"} {
+			g.WritePackaged(vmtest.LocalUnits+"holdfast.service.d/"+name+".conf", "examples/"+name+"/"+name+".conf")
+		}
 		r := g.Try(append([]string{"systemd-analyze", "verify", "--man=no"}, units...)...)
 		assert.Zero(t, r.Code)
 		assert.Empty(t, string(r.Stdout)+string(r.Stderr))
@@ -23,13 +25,15 @@ func TestTheShippedUnitsAreValid(t *testing.T) {
 }
 
 func TestTheSandboxIsTightAndTheServiceWorksInIt(t *testing.T) {
-	const path, metrics = "unix:///run/holdfast/web.sock", "127.0.0.1:9117"
+	const path, linkLocal, metrics = "unix:///run/holdfast/web.sock", "tcp://[fe80::1%lo]:8081", "127.0.0.1:9117"
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
-		g.Install(webToApp(path))
+		g.Run("ip", "address", "add", "fe80::1/64", "dev", "lo")
+		defer g.Try("ip", "address", "delete", "fe80::1/64", "dev", "lo")
+		g.Install(webToApp(path, linkLocal))
 		g.DropIn("holdfast.service", "[Service]\nEnvironment=HOLDFAST_GLOBAL_METRICS=tcp://"+metrics+" HOLDFAST_GLOBAL_ACCESS_LOG=true\n")
 		g.StartEcho(app)
 		g.Run("systemctl", "start", "holdfast.socket", "holdfast.service")
-		load := g.StartLoad(vmtest.Load{}, web, path)
+		load := g.StartLoad(vmtest.Load{}, web, path, linkLocal)
 		assert.Zero(t, g.Try("systemd-analyze", "security", "--threshold=20", "holdfast.service").Code)
 		assert.Contains(t, g.Run("curl", "--silent", "--show-error", metrics+"/metrics"), "holdfast_")
 		assertNoneLost(t, load.Stop())

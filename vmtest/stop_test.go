@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/vmtest"
 )
 
-// The socket unit is stopped before the service here. In one command systemd
-// stops the service first, as it depends on the socket, and who comes while it
-// drains waits in a queue that is closed at the end.
+// The socket unit is stopped before the service here. When one command names both,
+// systemd may stop the service first, as it is ordered after the socket, and who
+// comes while it drains waits in a queue that is closed at the end.
 
 func TestAStopLetsConnectionsEnd(t *testing.T) {
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {

@@ -8,12 +8,12 @@ import (
 )
 
 // Addr says which listening socket is meant: transport and bound address. Two
-// Addrs that are equal mean the same accept queue. The zero Addr means none.
+// Addrs that are equal mean the same queue. The zero Addr means none.
 //
-// Addresses of a kernel socket are always in the form that [TCP] and [Unix] give,
-// so make yours with them.
+// Addresses of a kernel socket are always in the form that [TCP], [UDP] and [Unix]
+// give, so make yours with them.
 type Addr struct {
-	Network  string         // "tcp" or "unix"; of a received socket also "udp", "unixgram", "unixpacket"
+	Network  string         // "tcp", "udp" or "unix"; of a received socket also "unixgram", "unixpacket"
 	AddrPort netip.AddrPort // of tcp and udp; an invalid (zero) Addr in it = every address of this host, IPv6 and IPv4
 	Path     string         // of unix: a file, or "@name" for the abstract name space
 }
@@ -22,6 +22,11 @@ type Addr struct {
 // that it stands for: the kernel has one queue for both.
 func TCP(ap netip.AddrPort) Addr {
 	return Addr{Network: "tcp", AddrPort: canonical(ap)}
+}
+
+// UDP is the identity of a UDP socket, with addresses as those of [TCP].
+func UDP(ap netip.AddrPort) Addr {
+	return Addr{Network: "udp", AddrPort: canonical(ap)}
 }
 
 // Unix is the identity of a Unix stream socket: the path of a file, or "@name"
@@ -52,6 +57,10 @@ func (a Addr) isUnix() bool {
 
 func (a Addr) isAbstract() bool {
 	return strings.HasPrefix(a.Path, "@")
+}
+
+func (a Addr) hasFile() bool {
+	return a.isUnix() && a.Path != "" && !a.isAbstract()
 }
 
 func canonical(ap netip.AddrPort) netip.AddrPort {

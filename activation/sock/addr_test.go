@@ -13,9 +13,8 @@ func tcp(s string) sock.Addr {
 	return sock.TCP(netip.MustParseAddrPort(s))
 }
 
-// udp is as Classify gives it: nothing of ours listens there yet.
 func udp(s string) sock.Addr {
-	return sock.Addr{Network: "udp", AddrPort: netip.MustParseAddrPort(s)}
+	return sock.UDP(netip.MustParseAddrPort(s))
 }
 
 func everyAddress(port uint16) sock.Addr {
@@ -34,6 +33,7 @@ func TestAddrString(t *testing.T) {
 		{tcp("[::ffff:10.0.0.1]:80"), "tcp 10.0.0.1:80"},
 		{everyAddress(80), "tcp :80"},
 		{udp("[::]:53"), "udp [::]:53"},
+		{sock.UDP(netip.AddrPortFrom(netip.Addr{}, 53)), "udp :53"},
 		{sock.Unix("/run/x.sock"), "unix /run/x.sock"},
 		{sock.Unix("@abstract"), "unix @abstract"},
 		{sock.Unix(""), "unix without a path"},
@@ -46,6 +46,7 @@ func TestAddrString(t *testing.T) {
 func TestAddrsOfOneQueueAreEqual(t *testing.T) {
 	assert.Equal(t, tcp("10.0.0.1:80"), tcp("[::ffff:10.0.0.1]:80"))
 	assert.Equal(t, tcp("0.0.0.0:80"), tcp("[::ffff:0.0.0.0]:80"))
+	assert.Equal(t, udp("10.0.0.1:53"), udp("[::ffff:10.0.0.1]:53"))
 	assert.Equal(t, sock.Unix("/run/x.sock"), sock.Unix("/run//a/../x.sock"))
 
 	assert.NotEqual(t, tcp("0.0.0.0:80"), tcp("[::]:80"))

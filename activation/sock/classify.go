@@ -20,6 +20,12 @@ type Info struct {
 	V6Only    bool   // an AF_INET6 socket without IPv4 (IPV6_V6ONLY)
 	Addr      Addr   // where it is bound; zero for other families than IP and Unix
 	Cookie    uint64 // SO_COOKIE: equal for all descriptors of one socket, never used again
+
+	// Two IP sockets can have one Addr and not share their clients. These tell
+	// them apart; for a Unix socket with a path they are zero.
+	Device     string // the only interface that it hears (SO_BINDTODEVICE), if the Addr has it not as zone; "" = all
+	OtherNetNS bool   // it is in another network name space than this process; false before Linux 5.14
+	Retired    bool   // Listener.Retire has taken it out of the way of new clients
 }
 
 // Classify looks at a descriptor without changing it. What is not a socket
@@ -65,39 +71,30 @@ func Classify(fd int) (Info, error) {
 		return Info{}, fmt.Errorf("address of descriptor %d: %w", fd, err)
 	}
 	i.Addr = i.identity(bound)
+	if i.Family == unix.AF_INET || i.Family == unix.AF_INET6 {
+		i.Device, i.Retired = device(fd, i.Addr)
+	}
+	if !i.Addr.hasFile() {
+		i.OtherNetNS = inOtherNetNS(fd)
+	}
 	return i, nil
 }
 
-// Serves tells whether clients of address a arrive at this socket. Beside the
-// equal address these are:
-//   - every address of the host and a port: any wildcard socket of that port;
-//   - 0.0.0.0: also a socket bound to [::] that takes IPv4 too, as those of
-//     socket units mostly do. The kernel would refuse a second one.
-func (i Info) Serves(a Addr) bool {
-	if i.Addr == a {
-		return true
-	}
-	if i.Addr.Network != a.Network || a.isUnix() || i.Addr.AddrPort.Port() != a.AddrPort.Port() {
-		return false
-	}
-	have, want := i.Addr.AddrPort.Addr(), a.AddrPort.Addr()
-	if !have.IsUnspecified() {
-		return false
-	}
-	if !want.IsValid() {
-		return true
-	}
-	return want == netip.IPv4Unspecified() && have == netip.IPv6Unspecified() && !i.V6Only
-}
-
-// String says what the socket is, for people: "tcp 127.0.0.1:80", or the family
-// and type of one without an Addr.
+// String says what the socket is, for people: "tcp 127.0.0.1:80", with a device
+// "tcp 0.0.0.0:80%eth1", or the family and type of one without an Addr.
 func (i Info) String() string {
-	if i.Addr != (Addr{}) {
-		return i.Addr.String()
+	if i.Addr == (Addr{}) {
+		return fmt.Sprintf("socket of family %s, type %s, protocol %d",
+			name(families, i.Family), name(types, i.Type), i.Protocol)
 	}
-	return fmt.Sprintf("socket of family %s, type %s, protocol %d",
-		name(families, i.Family), name(types, i.Type), i.Protocol)
+	s := i.Addr.String()
+	if i.Device != "" {
+		s += "%" + i.Device
+	}
+	if i.OtherNetNS {
+		s += " in another network name space"
+	}
+	return s
 }
 
 // identity is the Addr of a socket of this kind that is bound to sa.
@@ -129,7 +126,7 @@ func (i Info) ipIdentity(addr netip.Addr, port int) Addr {
 	case i.Type == unix.SOCK_STREAM && (i.Protocol == unix.IPPROTO_TCP || i.Protocol == unix.IPPROTO_MPTCP):
 		return TCP(ap)
 	case i.Type == unix.SOCK_DGRAM && i.Protocol == unix.IPPROTO_UDP:
-		return Addr{Network: "udp", AddrPort: canonical(ap)}
+		return UDP(ap)
 	}
 	return Addr{} // SCTP, ICMP, raw sockets: no address of ours
 }

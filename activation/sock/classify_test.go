@@ -206,33 +206,6 @@ func TestClassifyDescriptorThatIsNotOpen(t *testing.T) {
 	assert.ErrorIs(t, err, unix.EBADF)
 }
 
-func TestServes(t *testing.T) {
-	at := func(addr string, v6only bool) sock.Info { return sock.Info{Addr: tcp(addr), V6Only: v6only} }
-	for _, tt := range []struct {
-		socket sock.Info
-		addr   sock.Addr
-		want   bool
-	}{
-		{at("127.0.0.1:80", false), tcp("127.0.0.1:80"), true},
-		{at("127.0.0.1:80", false), tcp("127.0.0.1:81"), false},
-		{at("127.0.0.1:80", false), everyAddress(80), false},
-		{at("[::]:80", false), everyAddress(80), true},
-		{at("[::]:80", true), everyAddress(80), true},
-		{at("0.0.0.0:80", false), everyAddress(80), true},
-		{at("[::]:80", false), everyAddress(81), false},
-		{at("[::]:80", false), tcp("0.0.0.0:80"), true},
-		{at("[::]:80", true), tcp("0.0.0.0:80"), false},
-		{at("[::]:80", false), tcp("[::]:80"), true},
-		{at("[::]:80", false), tcp("127.0.0.1:80"), false}, // its own queue beside the wildcard is not this one
-		{at("0.0.0.0:80", false), tcp("[::]:80"), false},
-		{at("0.0.0.0:53", false), udp("0.0.0.0:53"), false},
-		{sock.Info{Addr: sock.Unix("/run/a")}, sock.Unix("/run/a"), true},
-		{sock.Info{Addr: sock.Unix("/run/a")}, sock.Unix("/run/b"), false},
-	} {
-		assert.Equal(t, tt.want, tt.socket.Serves(tt.addr), "%s v6only=%v serves %s", tt.socket.Addr, tt.socket.V6Only, tt.addr)
-	}
-}
-
 func TestPrepareSetsBothFlags(t *testing.T) {
 	fd := makeSocket(t, unix.AF_INET, unix.SOCK_STREAM, 0, nil)
 	_, err := unix.FcntlInt(uintptr(fd.Raw()), unix.F_SETFD, 0)

@@ -41,16 +41,19 @@ func (f *socketFile) remove() error {
 }
 
 func (f *socketFile) removeLocked() error {
-	var st unix.Stat_t
-	err := unix.Lstat(f.path, &st)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
+	there, err := f.there()
+	if err != nil || !there {
 		return err
 	}
-	if st.Dev != f.dev || st.Ino != f.ino {
-		return nil
-	}
 	return unix.Unlink(f.path)
+}
+
+// there tells whether the path leads to the file.
+func (f *socketFile) there() (bool, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(f.path, &st)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil && st.Dev == f.dev && st.Ino == f.ino, err
 }

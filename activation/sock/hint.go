@@ -18,14 +18,14 @@ func Hint(err error) string {
 	if e.Addr.isUnix() {
 		return unixHint(e)
 	}
-	return tcpHint(e)
+	return ipHint(e)
 }
 
-func tcpHint(e *ListenError) string {
+func ipHint(e *ListenError) string {
 	port := e.Addr.AddrPort.Port()
 	switch {
 	case errors.Is(e, unix.EADDRINUSE):
-		return fmt.Sprintf("another program listens there: ss -ltnp sport = :%d", port)
+		return fmt.Sprintf("another program listens there: ss -l%cnp sport = :%d", e.Addr.Network[0], port)
 	case errors.Is(e, unix.EADDRNOTAVAIL):
 		return "no interface of this host has that address: ip address"
 	case errors.Is(e, unix.EACCES) && port < 1024:

@@ -111,8 +111,8 @@ func TestListenSameAddressAgainRightAfterAConnection(t *testing.T) {
 	mustListen(t, l.Addr(), sock.Options{})
 }
 
-func TestListenTCPFailsWithAHint(t *testing.T) {
-	taken := mustListen(t, tcp("127.0.0.1:0"), sock.Options{})
+func TestListenIPFailsWithAHint(t *testing.T) {
+	taken, datagram := mustListen(t, tcp("127.0.0.1:0"), sock.Options{}), mustListen(t, udp("127.0.0.1:0"), sock.Options{})
 	port := taken.Addr().AddrPort.Port()
 	for _, tt := range []struct {
 		addr sock.Addr
@@ -121,6 +121,7 @@ func TestListenTCPFailsWithAHint(t *testing.T) {
 	}{
 		{taken.Addr(), unix.EADDRINUSE, fmt.Sprintf("another program listens there: ss -ltnp sport = :%d", port)},
 		{everyAddress(port), unix.EADDRINUSE, fmt.Sprintf("another program listens there: ss -ltnp sport = :%d", port)},
+		{datagram.Addr(), unix.EADDRINUSE, fmt.Sprintf("another program listens there: ss -lunp sport = :%d", datagram.Addr().AddrPort.Port())},
 		{tcp("203.0.113.7:8080"), unix.EADDRNOTAVAIL, "no interface of this host has that address: ip address"},
 		{tcp("[fe80::1%nosuch0]:8080"), unix.ENODEV, "there is no such interface: ip link"},
 		{sock.Addr{Network: "sctp"}, unix.EPROTONOSUPPORT, ""},

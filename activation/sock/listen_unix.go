@@ -22,7 +22,7 @@ func listenUnix(a Addr, o Options) (*Listener, error) {
 	if err := validPath(a.Path); err != nil {
 		return nil, err
 	}
-	fd, err := socket(unix.AF_UNIX, 0)
+	fd, err := socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, err
 	}

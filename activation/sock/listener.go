@@ -3,29 +3,41 @@ package sock
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
-// Listener is a listening socket of this process, with what is to be done when
-// it is closed.
+// Listener is a socket of this process to which clients get, listening or of UDP,
+// with what is to be done when it is closed.
 type Listener struct {
 	FD   *FD
-	Info Info
+	Info Info // as it was when the Listener was made
 
-	file *socketFile // the file that Listen made for it; nil for all others
+	file    *socketFile // the file that Listen made for it, in this life or an earlier one; nil for all others
+	retired atomic.Bool
 }
 
 // Adopt makes a Listener of a received descriptor and prepares it. On an error
 // the descriptor stays the caller's; otherwise it is the Listener's. Its path,
 // if it has one, belongs to whoever bound it.
 func Adopt(fd *FD) (*Listener, error) {
-	info, err := Classify(fd.Raw())
+	l, err := newListener(fd)
 	if err != nil {
 		return nil, err
 	}
 	if err := Prepare(fd.Raw()); err != nil {
 		return nil, err
 	}
-	return &Listener{FD: fd, Info: info}, nil
+	return l, nil
+}
+
+func newListener(fd *FD) (*Listener, error) {
+	info, err := Classify(fd.Raw())
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{FD: fd, Info: info}
+	l.retired.Store(info.Retired)
+	return l, nil
 }
 
 // Addr is where the socket is bound.
@@ -34,7 +46,7 @@ func (l *Listener) Addr() Addr {
 }
 
 // Close gives the socket up. A Unix socket's file goes with it when Listen made
-// it and it still is this socket's. There is no shutdown(2): where systemd or
+// it and it still is this socket's; to leave it to the next holder, close FD. There is no shutdown(2): where systemd or
 // another process holds the socket too, it goes on listening for them.
 //
 // Connections that wait in the queue of the last descriptor are reset by the

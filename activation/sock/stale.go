@@ -35,7 +35,7 @@ func removeStale(path string) error {
 // heldError when somebody has. A stopped or hung process still has its socket:
 // the kernel completes the connect for it, or says EAGAIN when its queue is full.
 func probe(path string) error {
-	fd, err := socket(unix.AF_UNIX, 0)
+	fd, err := socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,11 @@ var (
 )
 
 // ParseAddress reads an address as a config file or a flag has it:
-// tcp://HOST:PORT, unix:///PATH, unix://@NAME (abstract), or HOST:PORT, which is
-// tcp. HOST is an IPv4 address, an IPv6 address in brackets, a DNS name, or
-// nothing. A literal host is brought into its shortest form, an IPv4 address
-// mapped into IPv6 becomes IPv4, a DNS name lower case. Whether the place that
-// has the address can use it is not asked here.
+// tcp://HOST:PORT, udp://HOST:PORT, unix:///PATH, unix://@NAME (abstract), or
+// HOST:PORT, which is tcp. HOST is an IPv4 address, an IPv6 address in brackets,
+// a DNS name, or nothing. A literal host is brought into its shortest form, an
+// IPv4 address mapped into IPv6 becomes IPv4, a DNS name lower case. Whether the
+// place that has the address can use it is not asked here.
 func ParseAddress(text string) (Address, error) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
 		return Address{}, refuse("", "%s holds control characters or is not UTF-8", short(text))
@@ -44,20 +44,22 @@ func ParseAddress(text string) (Address, error) {
 	}
 	switch scheme {
 	case "tcp":
-		return parseTCP(rest)
+		return parseHostPort(scheme, rest, addressForm)
+	case "udp":
+		return parseHostPort(scheme, rest, "write udp://HOST:PORT")
 	case "unix":
 		if err := checkUnixPath(rest); err != nil {
 			return Address{}, err
 		}
 		return Address{Network: "unix", Path: rest}, nil
-	case "udp":
-		return Address{}, refuse("", "udp is not supported yet")
 	default:
 		return Address{}, refuse(addressForm, "unknown scheme %s", short(scheme))
 	}
 }
 
-func parseTCP(text string) (Address, error) {
+// parseHostPort reads the address of a network that has ports; form is the hint
+// where it is not in its form.
+func parseHostPort(network, text, form string) (Address, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
 		reason := err.Error()
@@ -65,20 +67,23 @@ func parseTCP(text string) (Address, error) {
 		if errors.As(err, &split) {
 			reason = split.Err
 		}
-		return Address{}, refuse(addressForm, "%s: %s", short(text), reason)
+		return Address{}, refuse(form, "%s: %s", short(text), reason)
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if errors.Is(err, strconv.ErrRange) {
 		return Address{}, refuse("", "port %s is above 65535", short(port))
 	}
 	if err != nil {
-		return Address{}, refuse(addressForm, "port %s is not a number", short(port))
+		return Address{}, refuse(form, "port %s is not a number", short(port))
+	}
+	if host == "*" {
+		return Address{}, refuse("leave the host out for every address: "+network+"://:PORT", "%s is not a host", short(host))
 	}
 	host, err = normalHost(host)
 	if err != nil {
 		return Address{}, err
 	}
-	return Address{Network: "tcp", Host: host, Port: uint16(number)}, nil
+	return Address{Network: network, Host: host, Port: uint16(number)}, nil
 }
 
 // normalHost is the one spelling of a host.
@@ -90,8 +95,6 @@ func normalHost(host string) (string, error) {
 		return literal.Unmap().String(), nil
 	}
 	switch {
-	case host == "*":
-		return "", refuse("leave the host out for every address: tcp://:PORT", "%s is not a host", short(host))
 	case len(host) > 253 || !dnsName.MatchString(host):
 		return "", refuse("", "%s is neither an IP address nor a DNS name", short(host))
 	case likeIPv4.MatchString(host):
@@ -124,11 +127,11 @@ func checkUnixPath(p string) error {
 // parseListen reads an address to listen on.
 func parseListen(text string) (Address, error) {
 	a, err := ParseAddress(text)
-	if err != nil || a.Network != "tcp" || a.Host == "" {
+	if err != nil || a.Host == "" {
 		return a, err
 	}
 	if _, err := netip.ParseAddr(a.Host); err != nil {
-		return Address{}, refuse("write 127.0.0.1 or [::1] for this host alone, tcp://:PORT for every address",
+		return Address{}, refuse("write 127.0.0.1 or [::1] for this host alone, "+a.Network+"://:PORT for every address",
 			"a name such as %s may stand for several addresses, one to listen on is needed", short(a.Host))
 	}
 	return a, nil
@@ -137,8 +140,11 @@ func parseListen(text string) (Address, error) {
 // parseServer reads an address to connect to.
 func parseServer(text string) (Address, error) {
 	a, err := ParseAddress(text)
-	if err != nil || a.Network != "tcp" {
+	if err != nil || a.Network == "unix" {
 		return a, err
+	}
+	if a.Network == "udp" {
+		return Address{}, refuse("", "servers are reached over tcp or a unix socket, udp is not supported yet")
 	}
 	if literal, err := netip.ParseAddr(a.Host); a.Host == "" || err == nil && literal.IsUnspecified() {
 		return Address{}, refuse("write 127.0.0.1 or [::1] for this host", "%s names no host to connect to", short(text))

@@ -21,6 +21,8 @@ func TestParseAddress(t *testing.T) {
 		"tcp://[fe80::1%eth0]:1":          {Network: "tcp", Host: "fe80::1%eth0", Port: 1},
 		"tcp://db-1.internal.:5432":       {Network: "tcp", Host: "db-1.internal.", Port: 5432},
 		"tcp://My_DB:5432":                {Network: "tcp", Host: "my_db", Port: 5432},
+		"udp://:53":                       {Network: "udp", Port: 53},
+		"udp://[0:0::1]:53":               {Network: "udp", Host: "::1", Port: 53},
 		"127.0.0.1:9000":                  {Network: "tcp", Host: "127.0.0.1", Port: 9000},
 		"localhost:9000":                  {Network: "tcp", Host: "localhost", Port: 9000},
 		":9000":                           {Network: "tcp", Port: 9000},
@@ -62,7 +64,9 @@ func TestParseAddressRefuses(t *testing.T) {
 		"tcp://a..b:80":             "neither an IP address nor a DNS name",
 		"tcp://user@h:80":           "neither an IP address nor a DNS name",
 		"tcp://x" + label63 + ":1":  "neither an IP address nor a DNS name",
-		"udp://:53":                 "udp is not supported yet",
+		"udp://127.0.0.1":           "missing port in address (write udp://HOST:PORT)",
+		"udp://h:dns":               `port "dns" is not a number (write udp://HOST:PORT)`,
+		"udp://*:53":                "leave the host out for every address: udp://:PORT",
 		"http://h:80":               `unknown scheme "http" (write tcp://HOST:PORT or unix:///PATH)`,
 		"TCP://h:80":                `unknown scheme "TCP"`,
 		"/run/x.sock":               `"/run/x.sock" has no scheme (write "unix:///run/x.sock")`,
@@ -93,8 +97,10 @@ func TestListenersNeedAddressesOfTheirOwn(t *testing.T) {
 	for text, want := range map[string]string{
 		"tcp://:0":            "",
 		"tcp://[::]:80":       "",
+		"udp://:53":           "",
 		"unix://@x":           "",
 		"tcp://localhost:80":  "may stand for several addresses",
+		"udp://localhost:53":  "udp://:PORT for every address",
 		"tcp://db.internal:1": "may stand for several addresses",
 	} {
 		_, err := parseListen(text)
@@ -111,6 +117,7 @@ func TestServersNeedAPlaceToConnectTo(t *testing.T) {
 		"tcp://0.0.0.0:80": "names no host to connect to",
 		"tcp://[::]:80":    "names no host to connect to",
 		"tcp://h:0":        "nothing can be reached at port 0",
+		"udp://h:53":       "udp is not supported yet",
 	} {
 		_, err := parseServer(text)
 		checkRefused(t, text, want, err)
@@ -124,6 +131,7 @@ func TestMetricsAreServedOverTCPOnly(t *testing.T) {
 		"tcp://127.0.0.1:0":   "",
 		"unix:///run/m.sock":  "metrics are served over TCP only (write tcp://HOST:PORT)",
 		"unix://@m":           "metrics are served over TCP only",
+		"udp://127.0.0.1:1":   "metrics are served over TCP only",
 		"tcp://localhost:117": "may stand for several addresses",
 	} {
 		_, err := parseMetrics(text)

@@ -6,15 +6,23 @@
 //
 // Four sources are laid over each other, the later ones win: the defaults, one
 // file (TOML, YAML or JSON), environment variables that begin with HOLDFAST_,
-// and the flags of the command line. [Load] does it all; [Parse] is the same for
-// a file whose content is already in memory. Both return either a whole, valid
-// [Config] or an [*Error] that lists every [Problem]. The example in
+// and the flags of the command line. [Load] does it all and returns either a
+// whole, valid [Config] or an [*Error] that lists every [Problem]. The example in
 // testdata/example.toml has every key with its meaning.
+//
+// A process that reads its configuration again, or keeps it for the process that
+// follows, does the two steps of Load apart:
+//
+//	in, err := source.Read() // the only step that touches the file system
+//	cfg, err := in.Parse()   // the same for the same Inputs, now and later
+//
+// [Inputs] have a JSON form for that.
 package config
 
 import (
 	"net"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"time"
 )
@@ -75,6 +83,12 @@ type Upstream struct {
 	ConnectRetry   time.Duration // how long a client waits for a backend that is not there; 0 = one round
 	SendProxy      SendProxy
 	Health         *Health // nil = no active checks
+}
+
+// Equal reports whether both are the same upstream with the same settings, down
+// to the order of the servers.
+func (u Upstream) Equal(v Upstream) bool {
+	return reflect.DeepEqual(u, v) // sees through Health, and every field to come
 }
 
 // Health says how the servers of an upstream are probed.
@@ -140,11 +154,11 @@ type Timeout struct {
 	Never    bool // no limit; Duration is 0
 }
 
-// Address is where a listener listens or a server is reached. For "tcp" Host
-// and Port count, for "unix" Path does. It is comparable: equal places are equal
+// Address is where a listener listens or a server is reached. For "tcp" and "udp"
+// Host and Port count, for "unix" Path does. It is comparable: equal places are equal
 // values, since [ParseAddress] keeps one spelling of each.
 type Address struct {
-	Network string // "tcp" or "unix"
+	Network string // "tcp", "udp" (listeners only) or "unix"
 	Host    string // literal address, or DNS name (servers only); "" = every address of this host (listeners only)
 	Port    uint16 // 0 = the kernel chooses (listeners only)
 	Path    string // absolute; "@name" = abstract

@@ -14,6 +14,12 @@ const (
 	handoverSocket = "handover.sock"
 )
 
+// The variables that say where the process's own sockets are by default.
+const (
+	runtimeVariable = "RUNTIME_DIRECTORY" // set by systemd for RuntimeDirectory=
+	sessionVariable = "XDG_RUNTIME_DIR"
+)
+
 // FindControlSocket is the path where a command looks for a running instance: of
 // the places where a default control socket may be the first that exists, else
 // that of DefaultGlobal. An operator's shell has an XDG_RUNTIME_DIR, the service
@@ -36,9 +42,9 @@ func runtimeDirectories(environ []string) []string {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		switch name {
-		case "RUNTIME_DIRECTORY":
+		case runtimeVariable:
 			own, _, _ = strings.Cut(value, ":")
-		case "XDG_RUNTIME_DIR":
+		case sessionVariable:
 			session = value
 		}
 	}

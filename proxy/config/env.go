@@ -21,6 +21,26 @@ func foreign(name string) bool {
 		strings.HasPrefix(name, "HOLDFAST_TEST_")
 }
 
+// relevant is the variables that a configuration may depend on, ours and those
+// of the default places of sockets, sorted by name.
+func relevant(environ []string) []string {
+	var kept []string
+	for _, variable := range environ {
+		name := variableName(variable)
+		if name == runtimeVariable || name == sessionVariable || strings.HasPrefix(name, envPrefix) && !foreign(name) {
+			kept = append(kept, variable)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b string) int { return strings.Compare(variableName(a), variableName(b)) })
+	return kept
+}
+
+// variableName is NAME of NAME=value.
+func variableName(variable string) string {
+	name, _, _ := strings.Cut(variable, "=")
+	return name
+}
+
 // environment is the layer of the variables
 //
 //	HOLDFAST_GLOBAL_<KEY>, HOLDFAST_LISTENER_<NAME>_<KEY>, HOLDFAST_UPSTREAM_<NAME>_<KEY>

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -59,6 +60,31 @@ func fuzzParse(f *testing.F, name string) {
 		validate(again, c)
 		require.NoError(t, again.err())
 		require.NotEmpty(t, c.Listeners)
+	})
+}
+
+// FuzzInputs holds for each content of a memory file that says it is ours: it is
+// refused or parsed, and writing it again changes nothing.
+func FuzzInputs(f *testing.F) {
+	golden, err := os.ReadFile("testdata/inputs.json")
+	require.NoError(f, err)
+	f.Add(golden)
+	for _, seed := range []string{
+		"", "null", "{}", `{"file":"f.toml","data":"!"}`, `{"file":"f.json","data":"e30="}`, `{"file":"x","missing":true}`,
+		`{"environ":["","=","HOLDFAST_="],"overrides":{"listen":[""]}}`, `{"overrides":{"upstream":"h:1"}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var in Inputs
+		if json.Unmarshal(text, &in) != nil {
+			return
+		}
+		assert.True(t, in.Equal(throughJSON(t, in)))
+		if c, err := in.Parse(); err != nil {
+			assert.Nil(t, c)
+			problemsOf(t, err)
+		}
 	})
 }
 

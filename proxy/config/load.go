@@ -16,49 +16,50 @@ type Source struct {
 	Overrides    Overrides // flags
 }
 
-// Load reads, merges and validates a configuration. Every error is an [*Error].
-// It wraps fs.ErrNotExist if there is no configuration at all and
-// fs.ErrPermission if the file may not be read.
+// Load reads, merges and validates a configuration: [Source.Read], then
+// [Inputs.Parse]. Every error is an [*Error]. It wraps fs.ErrNotExist if there is
+// no configuration at all and fs.ErrPermission if the file may not be read.
 func Load(src Source) (*Config, error) {
-	if src.File == "" {
-		return build(document{}, src, Problem{
-			Message: "no configuration: no file, no listener in the environment or the flags",
-			cause:   fs.ErrNotExist,
-		})
+	in, err := src.Read()
+	if err != nil {
+		return nil, err
 	}
-	if _, problems := parserFor(src.File); problems != nil {
-		return nil, &Error{Problems: problems}
-	}
-	data, problems := readFile(src.File)
-	if problems == nil {
-		return Parse(src.File, data, src.Environ, src.Overrides)
-	}
-	missing := &Error{Problems: problems}
-	if src.FileOptional && errors.Is(missing, fs.ErrNotExist) {
-		return build(document{}, src, Problem{
-			File:    src.File,
-			Message: "no configuration: the file does not exist, and no listener is in the environment or the flags",
-			cause:   fs.ErrNotExist,
-		})
-	}
-	return nil, missing
+	return in.Parse()
 }
 
 // Parse is [Load] for a file whose content is already here. The extension of
 // name says the format; name is never opened.
 func Parse(name string, data []byte, environ []string, over Overrides) (*Config, error) {
-	doc, problems := parseFile(name, data)
-	if problems != nil {
-		return nil, (&report{problems: problems}).err()
+	return Inputs{File: name, Data: data, Environ: environ, Overrides: over}.Parse()
+}
+
+// Read reads the file, at most as much of it as a configuration may have, and
+// gathers it with the rest that decides the configuration. It judges nothing but
+// the extension. An error is one of those of [Load].
+func (s Source) Read() (Inputs, error) {
+	in := Inputs{File: s.File, Environ: relevant(s.Environ), Overrides: s.Overrides}
+	if s.File == "" {
+		return in, nil
 	}
-	return build(doc, Source{File: name, Environ: environ, Overrides: over}, Problem{
-		File: name, Message: "no listener is configured",
-	})
+	if _, problems := parserFor(s.File); problems != nil {
+		return Inputs{}, &Error{Problems: problems}
+	}
+	data, problems := readFile(s.File)
+	if problems == nil {
+		in.Data = data
+		return in, nil
+	}
+	unread := &Error{Problems: problems}
+	if s.FileOptional && errors.Is(unread, fs.ErrNotExist) {
+		in.Missing = true
+		return in, nil
+	}
+	return Inputs{}, unread
 }
 
 // build lays the environment and the flags over the document. If nothing is
 // wrong but that there is no listener, it reports empty.
-func build(doc document, src Source, empty Problem) (*Config, error) {
+func build(doc document, in Inputs, empty Problem) (*Config, error) {
 	r := &report{places: doc.places}
 	if r.places == nil {
 		r.places = places{}
@@ -66,12 +67,12 @@ func build(doc document, src Source, empty Problem) (*Config, error) {
 	merged := koanf.New(delimiter)
 	checked, _ := schema.check(r, nil, doc.values)
 	file, _ := checked.(map[string]any)
-	for _, source := range []koanf.Provider{layer(file), environment(r, file, src.Environ), flags(r, src.Overrides)} {
+	for _, source := range []koanf.Provider{layer(file), environment(r, file, in.Environ), flags(r, in.Overrides)} {
 		if err := merged.Load(source, nil); err != nil {
 			return nil, &Error{Problems: []Problem{{Message: err.Error(), cause: err}}}
 		}
 	}
-	c := decode(r, merged.Raw(), src.Environ)
+	c := decode(r, merged.Raw(), in.Environ)
 	validate(r, c)
 	if len(c.Listeners) == 0 && len(r.problems) == 0 {
 		empty.Hint = "add a [listener.NAME] table, or use --listen and --upstream"

@@ -55,13 +55,15 @@ func TestUpstreamAloneTakesAnySocketOfAUnit(t *testing.T) {
 func TestBadFlagsAreNamed(t *testing.T) {
 	t.Parallel()
 	_, err := Load(Source{Overrides: Overrides{
-		Listen: []string{"tcp://:8080", "udp://:53"}, ControlSocket: "control.sock", HandoverSocket: "@x",
+		Listen: []string{"tcp://:8080", "tcp://h:53"}, ControlSocket: "control.sock", HandoverSocket: "@x", LogLevel: "loud", DrainTimeout: "soon",
 	}})
 	require.Error(t, err)
 	assert.Equal(t, `--control-socket: global.control_socket: the path "control.sock" of the unix socket is relative (it must begin with "/")
+--demo: global.drain_timeout: "soon" is not a duration (write a number and h, m, s or ms, such as "1m30s"; the longest is "87600h")
 --handover-socket: global.handover_socket: an abstract socket has no owner and no mode (write an absolute path)
---listen: listener.default.listen[1]: udp is not supported yet
---listen: listener.default.upstream: is missing (name an [upstream.NAME] table, or use --upstream)`, err.Error())
+--listen: listener.default.listen[1]: a name such as "h" may stand for several addresses, one to listen on is needed (write 127.0.0.1 or [::1] for this host alone, tcp://:PORT for every address)
+--listen: listener.default.upstream: is missing (name an [upstream.NAME] table, or use --upstream)
+--log-level: global.log_level: unknown value "loud", expected one of "debug", "info", "warn", "error"`, err.Error())
 }
 
 func TestLaterSourcesWin(t *testing.T) {
@@ -90,6 +92,18 @@ servers = "tcp://127.0.0.1:9000"
 	assert.Equal(t, OnTermAuto, c.Global.OnTerm, "defaults")
 	assert.Equal(t, []Address{{Network: "tcp", Port: 4}}, c.Listeners[0].Listen, "a list is replaced, not appended to")
 	assert.Equal(t, 7, c.Listeners[0].MaxConnections, "the rest of the table stays")
+}
+
+func TestTheLogLevelAndTheDrainTimeoutOfTheCommandLineWin(t *testing.T) {
+	t.Parallel()
+	c, err := Load(Source{
+		File:      write(t, "f.toml", withGlobal("log_level = 'error'\ndrain_timeout = '5s'\n")),
+		Environ:   []string{"HOLDFAST_GLOBAL_LOG_LEVEL=warn", "HOLDFAST_GLOBAL_DRAIN_TIMEOUT=never"},
+		Overrides: Overrides{LogLevel: "debug", DrainTimeout: "0"},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, LogDebug, c.Global.LogLevel)
+	assert.Equal(t, Timeout{}, c.Global.DrainTimeout)
 }
 
 func TestAMissingFile(t *testing.T) {

@@ -1,12 +1,26 @@
 package config
 
-// Overrides is what the flags of the command line say. The zero value says
-// nothing.
+import "slices"
+
+// Overrides is what the flags of the command line say, in the words of the
+// configuration. The zero value says nothing. It is part of the persistent form of
+// [Inputs].
 type Overrides struct {
-	Listen         []string // addresses of the listener "default"
-	Upstream       string   // the one server of the upstream "default", which the listener "default" then uses
-	ControlSocket  string   // path
-	HandoverSocket string   // path
+	Listen         []string `json:"listen,omitempty"`          // addresses of the listener "default"
+	Upstream       string   `json:"upstream,omitempty"`        // the one server of the upstream "default", which the listener "default" then uses
+	ControlSocket  string   `json:"control_socket,omitempty"`  // path
+	HandoverSocket string   `json:"handover_socket,omitempty"` // path
+	LogLevel       string   `json:"log_level,omitempty"`
+	DrainTimeout   string   `json:"drain_timeout,omitempty"` // "0" = at once; no flag of its own, --demo sets it
+}
+
+func (o Overrides) equal(other Overrides) bool {
+	return slices.Equal(o.Listen, other.Listen) &&
+		o.Upstream == other.Upstream &&
+		o.ControlSocket == other.ControlSocket &&
+		o.HandoverSocket == other.HandoverSocket &&
+		o.LogLevel == other.LogLevel &&
+		o.DrainTimeout == other.DrainTimeout
 }
 
 // flags is the layer of the command line.
@@ -16,11 +30,15 @@ func flags(r *report, over Overrides) layer {
 		table[k[len(k)-1]] = v
 		r.places.set(k, place{file: flag})
 	}
-	if over.ControlSocket != "" {
-		set(global, key{"global", "control_socket"}, over.ControlSocket, "--control-socket")
-	}
-	if over.HandoverSocket != "" {
-		set(global, key{"global", "handover_socket"}, over.HandoverSocket, "--handover-socket")
+	for _, o := range []struct{ name, value, flag string }{
+		{"control_socket", over.ControlSocket, "--control-socket"},
+		{"handover_socket", over.HandoverSocket, "--handover-socket"},
+		{"log_level", over.LogLevel, "--log-level"},
+		{"drain_timeout", over.DrainTimeout, "--demo"},
+	} {
+		if o.value != "" {
+			set(global, key{"global", o.name}, o.value, o.flag)
+		}
 	}
 	if len(over.Listen) > 0 {
 		addresses := make([]any, len(over.Listen))

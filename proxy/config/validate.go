@@ -117,7 +117,7 @@ func reaches(server, listen Address) bool {
 func validateAddresses(r *report, c *Config) {
 	owners := map[Address]key{}
 	claim := func(a Address, k key) {
-		if a == (Address{}) || a.Network == "tcp" && a.Port == 0 {
+		if a == (Address{}) || a.Network != "unix" && a.Port == 0 {
 			return
 		}
 		if first, taken := owners[a]; taken {

@@ -51,6 +51,9 @@ func TestRules(t *testing.T) {
 		"same address":             {withListener(`listen = ["tcp://:80", "tcp://:80"]`), `f.toml:5:24: listener.web.listen[1]: tcp://:80 is already listener.web.listen[0] (first at f.toml:5:11)`},
 		"same address, spelled":    {withListener(`listen = ["tcp://[::1]:80", "tcp://[0:0::1]:80"]`), `f.toml:5:29: listener.web.listen[1]: tcp://[::1]:80 is already listener.web.listen[0] (first at f.toml:5:11)`},
 		"same address, other one":  {withListener("listen = \"unix://@x\"\n[listener.alt]\nupstream = \"app\"\nlisten = \"unix://@x\""), `f.toml:5:1: listener.web.listen[0]: unix://@x is already listener.alt.listen[0] (first at f.toml:8:1)`},
+		"same address, udp":        {withListener(`listen = ["udp://:53", "udp://:53"]`), `f.toml:5:24: listener.web.listen[1]: udp://:53 is already listener.web.listen[0] (first at f.toml:5:11)`},
+		"udp beside tcp":           {withListener(`listen = ["udp://:53", "tcp://:53", "udp://:0", "udp://:0"]`), ``},
+		"udp alone":                {withListener(`listen = "udp://:53"`), ``},
 		"max_connections":          {withListener(`max_connections = -1`), `f.toml:5:1: listener.web.max_connections: -1 is not from 0 to 2147483647`},
 		"max_connections, huge":    {withListener(`max_connections = 9223372036854775807`), `f.toml:5:1: listener.web.max_connections: 9223372036854775807 is not from 0 to 2147483647`},
 		"max_connections, huger":   {withListener(`max_connections = 9223372036854775808`), `f.toml:5:1: listener.web.max_connections: expected a whole number, found the number 9.223372036854776e+18`},
@@ -69,6 +72,7 @@ func TestRules(t *testing.T) {
 		"servers empty":          {"[listener.web]\nupstream = \"a\"\n[upstream.a]\nservers = []", `f.toml:4:1: upstream.a.servers: at least one server is needed (write servers = ["tcp://HOST:PORT"])`},
 		"servers of wrong kind":  {"[listener.web]\nupstream = \"a\"\n[upstream.a]\nservers = 5", `f.toml:4:1: upstream.a.servers: expected a string or a list of strings, found the number 5`},
 		"server twice":           {"[listener.web]\nupstream = \"a\"\n[upstream.a]\nservers = [\"H:1\", \"tcp://h:1\"]", `f.toml:4:19: upstream.a.servers[1]: tcp://h:1 is already upstream.a.servers[0]`},
+		"server over udp":        {"[listener.web]\nupstream = \"a\"\n[upstream.a]\nservers = \"udp://h:53\"", `f.toml:4:1: upstream.a.servers[0]: servers are reached over tcp or a unix socket, udp is not supported yet`},
 		"balance":                {withUpstream(`balance = "roundrobin"`), `f.toml:5:1: upstream.app.balance: unknown value "roundrobin", expected one of "round_robin", "least_connections", "random2", "source_hash" (did you mean "round_robin"?)`},
 		"send_proxy":             {withUpstream(`send_proxy = "v3"`), `f.toml:5:1: upstream.app.send_proxy: unknown value "v3", expected one of "", "v1", "v2" (did you mean "v1"?)`},
 		"connect_timeout":        {withUpstream(`connect_timeout = "0"`), `f.toml:5:1: upstream.app.connect_timeout: must be more than zero`},
@@ -79,10 +83,11 @@ func TestRules(t *testing.T) {
 		"health interval":        {withUpstream(`health = {interval = "0"}`), `f.toml:5:11: upstream.app.health.interval: must be more than zero`},
 		"health rise":            {withUpstream(`health = {rise = 0}`), `f.toml:5:11: upstream.app.health.rise: 0 is not from 1 to 1000`},
 
-		"loop":                  {withListener(`listen = "tcp://127.0.0.1:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
-		"loop by every address": {withListener(`listen = "tcp://:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
-		"no loop: other family": {withListener(`listen = "tcp://[::]:9000"`), ``},
-		"no loop: other port":   {withListener(`listen = "tcp://:9001"`), ``},
+		"loop":                   {withListener(`listen = "tcp://127.0.0.1:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
+		"loop by every address":  {withListener(`listen = "tcp://:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
+		"no loop: other family":  {withListener(`listen = "tcp://[::]:9000"`), ``},
+		"no loop: other network": {withListener(`listen = "udp://127.0.0.1:9000"`), ``},
+		"no loop: other port":    {withListener(`listen = "tcp://:9001"`), ``},
 
 		"name":                        {withListener("[listener.\"a:b\"]\nupstream = \"app\""), `f.toml:5:11: listener."a:b": a name has 1 to 255 letters, digits, dashes, underscores and dots (names match FileDescriptorName= of a socket unit)`},
 		"longest name":                {withListener("[listener." + strings.Repeat("n", 255) + "]\nupstream = \"app\""), ``},
@@ -134,4 +139,25 @@ func TestWhatReachesAListener(t *testing.T) {
 		assert.Equal(t, c.want, reaches(server, listen), "%s at %s", c.server, c.listen)
 	}
 	assert.False(t, reaches(Address{}, Address{}), "refused values are no addresses")
+}
+
+func TestUpstreamsAreEqualOnlyInEverySetting(t *testing.T) {
+	t.Parallel()
+	load := func(lines string) Upstream {
+		c, err := parse("f.toml", withUpstream(lines))
+		require.NoError(t, err)
+		return c.Upstreams[0]
+	}
+	const checked = "health = {rise = 3}\n"
+	u := load(checked)
+	assert.True(t, u.Equal(load(checked)))
+	for _, lines := range []string{
+		"", "health = {rise = 2}\n", checked + "connect_retry = '1s'\n", checked + "send_proxy = 'v1'\n", checked + "balance = 'random2'\n",
+	} {
+		assert.False(t, u.Equal(load(lines)), lines)
+	}
+	u.Servers = append(u.Servers, Address{Network: "tcp", Host: "h", Port: 1})
+	v := u
+	v.Servers = []Address{u.Servers[1], u.Servers[0]}
+	assert.False(t, u.Equal(v), "the order of servers counts")
 }

@@ -114,7 +114,7 @@ func judge(response *http.Response, body []byte) (json.RawMessage, error) {
 	if kind != contentType || json.Unmarshal(body, &refusal) != nil || refusal.Error == "" {
 		return nil, fmt.Errorf("%w: it says %q", errForeign, response.Status)
 	}
-	return nil, fmt.Errorf("the running instance refuses: %s", refusal.Error)
+	return nil, &RefusedError{Reason: refusal.Error, Problems: refusal.Problems}
 }
 
 // explainDial says in the operator's words why there is no connection.

@@ -12,10 +12,17 @@
 //	answer, err := control.NewClient("/run/holdfast/control.sock").Status(ctx)
 package control
 
-import "github.com/holdfast-proxy/holdfast/proxy/status"
+import (
+	"context"
+
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
 
 // Instance is what the server asks on behalf of its clients. Its methods are
 // called from many goroutines at once.
 type Instance interface {
 	Status() status.Status
+	// Reload puts the configuration, as it is now, into service. After an error,
+	// a *RefusedError where there is more to say, the instance is as before.
+	Reload(ctx context.Context) (status.Reload, error)
 }

@@ -38,6 +38,11 @@ type canned status.Status
 
 func (c canned) Status() status.Status { return status.Status(c) }
 
+// errRefused is what canned says to every reload.
+var errRefused = &RefusedError{Reason: "two things are wrong", Problems: []Problem{{"one", "mend it"}, {"two", ""}}}
+
+func (c canned) Reload(context.Context) (status.Reload, error) { return status.Reload{}, errRefused }
+
 var sample = canned{
 	Version:    "1.2.3",
 	PID:        4711,

@@ -19,12 +19,14 @@ type route struct {
 func routes(instance Instance) router {
 	return router{
 		statusPath: {http.MethodGet, serveStatus(instance)},
+		reloadPath: {http.MethodPost, serveReload(instance)},
 	}
 }
 
 // failure is the body of every answer that is not a success.
 type failure struct {
-	Error string `json:"error"`
+	Error    string    `json:"error"`
+	Problems []Problem `json:"problems,omitempty"`
 }
 
 // ServeHTTP implements http.Handler.
@@ -32,10 +34,10 @@ func (r router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	found, ok := r[req.URL.Path]
 	switch {
 	case !ok:
-		writeJSON(w, http.StatusNotFound, failure{"unknown route"})
+		writeJSON(w, http.StatusNotFound, failure{Error: "unknown route"})
 	case req.Method != found.method:
 		w.Header().Set("Allow", found.method)
-		writeJSON(w, http.StatusMethodNotAllowed, failure{"wrong method, this route takes " + found.method})
+		writeJSON(w, http.StatusMethodNotAllowed, failure{Error: "wrong method, this route takes " + found.method})
 	default:
 		found.handle(w, req)
 	}

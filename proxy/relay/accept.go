@@ -16,8 +16,7 @@ type arrival struct {
 	client   int32
 	upstream int32 // -1 where a socket of the family cannot be made
 	family   int   // of upstream
-	socket   *Socket
-	service  *Service
+	use      *use
 	peer     netip.AddrPort
 }
 
@@ -34,7 +33,8 @@ func (l *loop) acceptFrom(w *watch) {
 // acceptOne takes one client, and returns whether there may be another. The socket
 // for its server is made first: who cannot be served is left in the queue.
 func (l *loop) acceptOne(w *watch) (more bool) {
-	service := w.socket.service
+	use := w.socket.current.Load()
+	service := use.service
 	if w.released != nil {
 		service.Limit.active.Add(1) // the last ones are served whatever the limit
 	} else if !service.Limit.enter() {
@@ -63,12 +63,12 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	}
 	upstream, _ := l.spares.take(family)
 	w.socket.adopt(client)
-	w.socket.active.Add(1)
+	use.active.Add(1)
 	w.socket.accepted.Add(1)
 	l.counters.accepted.Add(1)
 	to := l.relay.place(l)
 	to.counters.active.Add(1)
-	a := arrival{client: client, upstream: upstream, family: family, socket: w.socket, service: service, peer: addrPort(&l.from)}
+	a := arrival{client: client, upstream: upstream, family: family, use: use, peer: addrPort(&l.from)}
 	if to == l || !to.enqueue(a) {
 		l.begin(a)
 	}
@@ -102,16 +102,16 @@ func (l *loop) acceptFailed(w *watch, errno unix.Errno) (more bool) {
 func (l *loop) begin(a arrival) {
 	l.serial += uint64(len(l.relay.loops))
 	p := l.pairs.take(l.serial)
-	p.socket, p.service, p.peer, p.family = a.socket, a.service, a.peer, a.family
-	p.side[client] = side{fd: a.client, tcp: a.socket.tcp, writable: true}
+	p.use, p.peer, p.family = a.use, a.peer, a.family
+	p.side[client] = side{fd: a.client, tcp: a.use.socket.tcp, writable: true}
 	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
 	p.opened, p.active = l.now, l.now
 	p.phase = accepted
-	if p.service.IdleTimeout > 0 {
+	if p.use.service.IdleTimeout > 0 {
 		l.idlers++
 	}
 	if errno := l.registerSide(p, client); errno != 0 {
-		l.relay.note(event{kind: cannotWatch, listener: p.service.Listener, err: errno})
+		l.relay.note(event{kind: cannotWatch, listener: p.use.service.Listener, err: errno})
 		l.giveUp(p, OutOfResources)
 		return
 	}
@@ -124,7 +124,7 @@ func (l *loop) begin(a arrival) {
 
 // refuse ends a connection that the relay was closed over before it began.
 func (l *loop) refuse(a arrival) {
-	if a.socket.tcp {
+	if a.use.socket.tcp {
 		disconnect(a.client)
 	} else {
 		shutdown(a.client, unix.SHUT_RDWR)
@@ -133,7 +133,7 @@ func (l *loop) refuse(a arrival) {
 	if a.upstream >= 0 {
 		closeFD(a.upstream)
 	}
-	a.socket.active.Add(-1)
+	a.use.active.Add(-1)
 	l.counters.active.Add(-1)
-	a.service.Limit.active.Add(-1) // nobody waits for room any more
+	a.use.service.Limit.active.Add(-1) // nobody waits for room any more
 }

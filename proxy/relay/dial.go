@@ -24,7 +24,7 @@ func (l *loop) startDialing(p *pair) {
 // round. The side of the server may hold a socket that no connect has used yet.
 func (l *loop) dial(p *pair) {
 	for {
-		e := p.service.Pool.Pick(p.peer.Addr(), &p.tried, l.now)
+		e := p.use.service.Pool.Pick(p.peer.Addr(), &p.tried, l.now)
 		if e == nil {
 			l.wait(p)
 			return
@@ -53,7 +53,7 @@ func (l *loop) dial(p *pair) {
 				continue
 			}
 			p.phase = dialing
-			l.setDeadline(p, l.now+int64(p.service.ConnectTimeout))
+			l.setDeadline(p, l.now+int64(p.use.service.ConnectTimeout))
 			return
 		default:
 			l.attemptFailed(p, errno)
@@ -63,7 +63,7 @@ func (l *loop) dial(p *pair) {
 
 // attemptFailed counts an attempt as failed and makes the socket fit for another.
 func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
-	l.relay.note(event{kind: dialFailed, upstream: p.service.Pool.Name(), server: p.endpoint.String(), err: errno})
+	l.relay.note(event{kind: dialFailed, upstream: p.use.service.Pool.Name(), server: p.endpoint.String(), err: errno})
 	p.lastErr = errno
 	if !notTheServersFault(errno) {
 		p.endpoint.Failed(errno, l.now)
@@ -139,7 +139,7 @@ func (l *loop) connected(p *pair) {
 	l.clearDeadline(p)
 	p.phase = open
 	p.active = l.now
-	if p.service.SendProxy != 0 && !l.oweHeader(p) {
+	if p.use.service.SendProxy != 0 && !l.oweHeader(p) {
 		return
 	}
 	l.pumpBoth(p)
@@ -149,8 +149,8 @@ func (l *loop) connected(p *pair) {
 // connect_retry is over.
 func (l *loop) wait(p *pair) {
 	pause := min(firstPause<<min(p.rounds, 8), longestPause)
-	if l.now+int64(pause) > p.dialed+int64(p.service.ConnectRetry) {
-		l.relay.note(event{kind: noServer, listener: p.service.Listener, upstream: p.service.Pool.Name(), err: reason(p.lastErr)})
+	if l.now+int64(pause) > p.dialed+int64(p.use.service.ConnectRetry) {
+		l.relay.note(event{kind: noServer, listener: p.use.service.Listener, upstream: p.use.service.Pool.Name(), err: reason(p.lastErr)})
 		l.giveUp(p, NoServer)
 		return
 	}

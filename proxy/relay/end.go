@@ -178,12 +178,12 @@ func (l *loop) end(p *pair, reason Reason) {
 		p.endpoint.Closed()
 	}
 	l.relay.report(l, p, reason)
-	if p.service.IdleTimeout > 0 {
+	if p.use.service.IdleTimeout > 0 {
 		l.idlers--
 	}
-	p.socket.active.Add(-1)
+	p.use.active.Add(-1)
 	l.counters.active.Add(-1)
-	limit := p.service.Limit
+	limit := p.use.service.Limit
 	l.pairs.put(p)
 	l.leave(limit)
 	if l.paused {

@@ -26,8 +26,8 @@ func (r *Relay) report(l *loop, p *pair, reason Reason) {
 		return
 	}
 	e := End{
-		Listener: p.service.Listener, Socket: p.socket.label, Upstream: p.service.Pool.Name(),
-		Client: p.peer, Generation: p.service.Generation,
+		Listener: p.use.service.Listener, Socket: p.use.socket.label, Upstream: p.use.service.Pool.Name(),
+		Client: p.peer, Generation: p.use.service.Generation,
 		BytesIn: p.flow[client].moved, BytesOut: p.flow[server].moved,
 		Duration: time.Duration(l.now - p.opened), Reason: reason,
 	}

@@ -16,7 +16,7 @@ var errHeaderTimeout = errors.New("not whole in time")
 
 // expectsHeader tells whether the client must begin with a PROXY header.
 func (l *loop) expectsHeader(p *pair) bool {
-	return len(p.service.Trusted) > 0 && proxyproto.Trusted(p.service.Trusted, p.peer.Addr())
+	return len(p.use.service.Trusted) > 0 && proxyproto.Trusted(p.use.service.Trusted, p.peer.Addr())
 }
 
 func (l *loop) awaitHeader(p *pair) {
@@ -62,7 +62,7 @@ func (l *loop) readHeader(p *pair) {
 }
 
 func (l *loop) refuseHeader(p *pair, err error) {
-	l.relay.note(event{kind: badHeader, listener: p.service.Listener, client: p.peer, err: err})
+	l.relay.note(event{kind: badHeader, listener: p.use.service.Listener, client: p.peer, err: err})
 	l.giveUp(p, BadHeader)
 }
 
@@ -78,7 +78,7 @@ func (l *loop) oweHeader(p *pair) bool {
 	if !local.IsValid() {
 		local = localAddr(p.side[client].fd)
 	}
-	b := proxyproto.Append(l.buffers.bytes(buf)[:0], p.service.SendProxy, p.peer, local)
+	b := proxyproto.Append(l.buffers.bytes(buf)[:0], p.use.service.SendProxy, p.peer, local)
 	f := &p.flow[client]
 	f.buf, f.off, f.end = buf, 0, uint32(len(b))
 	return true

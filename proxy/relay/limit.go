@@ -5,17 +5,21 @@ import "sync/atomic"
 // Limit counts the connections of one listener over all its sockets and
 // generations, and holds further ones back in the kernel's queue.
 type Limit struct {
-	most   int64 // 0 = no limit
+	most   atomic.Int64 // 0 = no limit
 	active atomic.Int64
 	paused atomic.Bool // a loop has stopped accepting because of it
 }
 
 // NewLimit returns a limit of most connections at once; 0 means no limit.
-func NewLimit(most int) *Limit { return &Limit{most: int64(most)} }
+func NewLimit(most int) *Limit {
+	l := new(Limit)
+	l.most.Store(int64(most))
+	return l
+}
 
 // enter counts one connection if there is room for it.
 func (l *Limit) enter() bool {
-	if n := l.active.Add(1); l.most > 0 && n > l.most {
+	if n, most := l.active.Add(1), l.most.Load(); most > 0 && n > most {
 		l.active.Add(-1)
 		return false
 	}
@@ -26,7 +30,8 @@ func (l *Limit) enter() bool {
 // room again: a connection may have left since enter refused.
 func (l *Limit) pause() bool {
 	l.paused.Store(true)
-	return l.active.Load() >= l.most
+	most := l.most.Load()
+	return most > 0 && l.active.Load() >= most
 }
 
 // leave counts a connection out, and tells whether loops wait for that.
@@ -50,6 +55,12 @@ func (l *loop) leave(limit *Limit) {
 	if limit.leave() {
 		l.relay.each(func(l *loop) { l.resume(limit) })
 	}
+}
+
+// SetLimit changes a limit. Connections that are there stay, also if they are more.
+func (r *Relay) SetLimit(limit *Limit, most int) {
+	limit.most.Store(int64(most))
+	r.each(func(l *loop) { l.resume(limit) })
 }
 
 // resume accepts again from the sockets that a limit held back.

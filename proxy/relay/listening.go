@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -9,10 +11,13 @@ import (
 // Socket is one listening socket: non-blocking, of a stream type, listening.
 // The relay borrows its descriptor and never closes it.
 type Socket struct {
-	fd      int32
-	label   string
-	service *Service
-	tcp     bool
+	fd    int32
+	label string
+	tcp   bool
+
+	current atomic.Pointer[use] // how clients are accepted from now on
+	mu      sync.Mutex
+	former  []*use // those before it that may have connections
 
 	// The options of TCP are set on the listening socket, and accepted sockets
 	// have them if their handshake ended later. Clients that were in the queue
@@ -20,7 +25,6 @@ type Socket struct {
 	inherited atomic.Bool
 
 	accepted atomic.Int64
-	active   atomic.Int64
 	paused   atomic.Int32 // loops that do not accept from it for now
 }
 
@@ -29,7 +33,8 @@ type Socket struct {
 // keepalive, urgent data in line, and no fast open, whose data would be consumed
 // before the connection counts.
 func NewSocket(fd int, label string, service *Service) *Socket {
-	s := &Socket{fd: int32(fd), label: label, service: service, tcp: isTCP(int32(fd))}
+	s := &Socket{fd: int32(fd), label: label, tcp: isTCP(int32(fd))}
+	s.current.Store(&use{socket: s, service: service})
 	if s.tcp {
 		setTCP(s.fd)
 		setLinger(s.fd)
@@ -39,7 +44,26 @@ func NewSocket(fd int, label string, service *Service) *Socket {
 }
 
 // Active is how many connections accepted from the socket are alive.
-func (s *Socket) Active() int64 { return s.active.Load() }
+func (s *Socket) Active() int64 {
+	var n int64
+	for _, g := range s.Generations() {
+		n += g.Active
+	}
+	return n
+}
+
+// Generations tells how many connections of each generation are alive. The last one
+// is that which accepts, or did last; of the others those are left out that have none.
+func (s *Socket) Generations() []GenerationCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.former = slices.DeleteFunc(s.former, (*use).over)
+	counts := make([]GenerationCount, 0, len(s.former)+1)
+	for _, u := range append(s.former[:len(s.former):len(s.former)], s.current.Load()) {
+		counts = append(counts, GenerationCount{u.service.Generation, u.active.Load()})
+	}
+	return counts
+}
 
 // Accepted is how many connections were accepted from the socket.
 func (s *Socket) Accepted() int64 { return s.accepted.Load() }

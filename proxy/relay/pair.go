@@ -90,8 +90,7 @@ type pair struct {
 	side   [2]side
 	flow   [2]flow
 
-	socket   *Socket
-	service  *Service
+	use      *use
 	endpoint *upstream.Endpoint // nil when none is being tried
 	tried    upstream.Tried
 	peer     netip.AddrPort // the client, as its PROXY header says if it sent one

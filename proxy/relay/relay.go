@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -101,21 +102,44 @@ func (r *Relay) Release(s *Socket, queue bool) <-chan struct{} {
 // SetReporting turns the calls of OnEnd on or off.
 func (r *Relay) SetReporting(on bool) { r.reporting.Store(on && r.options.OnEnd != nil) }
 
-// HangUp ends every connection that is there now, and waits for it: in order where
-// nothing is under way, as reset where something is.
-func (r *Relay) HangUp() {
+// HangUp ends the connections that are there now, those of one socket or, for nil,
+// all, and waits for it: in order where nothing is under way, as reset where
+// something is.
+func (r *Relay) HangUp(of *Socket) {
 	var all sync.WaitGroup
 	for _, l := range r.loops {
 		all.Add(1)
 		ok := l.post(func(l *loop) {
 			defer all.Done()
-			l.pairs.each(func(p *pair) { l.hangUp(p, Stopped) })
+			l.pairs.each(func(p *pair) {
+				if of == nil || p.use.socket == of {
+					l.hangUp(p, Stopped)
+				}
+			})
 		})
 		if !ok {
 			all.Done()
 		}
 	}
 	all.Wait()
+}
+
+// Turn returns when each loop has turned once more, or with ctx's error.
+func (r *Relay) Turn(ctx context.Context) error {
+	turned := make(chan struct{}, len(r.loops))
+	for _, l := range r.loops {
+		if !l.post(func(*loop) { turned <- struct{}{} }) {
+			turned <- struct{}{}
+		}
+	}
+	for range r.loops {
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Close ends every connection and stops the loops. It is called once. Sockets need

@@ -46,6 +46,18 @@ func (l *loop) unlisten(s *Socket) {
 	}
 }
 
+// reconsider accepts again from a socket that is in the service of another
+// generation now: what it waited for may not be in its way any more.
+func (l *loop) reconsider(s *Socket) {
+	for _, w := range l.watches {
+		if w != nil && w.socket == s && w.waitsFor != nil {
+			w.waitsFor = nil
+			s.paused.Add(-1)
+			l.registerSocket(w)
+		}
+	}
+}
+
 // drainQueue accepts who is already in the queue of a socket that no loop watches
 // any more, and says when that is done. Who comes later is not waited for: under a
 // flood that would never end.

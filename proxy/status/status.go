@@ -14,7 +14,7 @@ type Status struct {
 	Generation  uint64      `json:"generation"`
 	State       State       `json:"state"`
 	Keep        string      `json:"keep"`
-	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: "systemd", "keeper" or HolderNone
+	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: HolderSystemd or HolderNone
 	StartedAt   time.Time   `json:"started_at"`
 	Listeners   Listeners   `json:"listeners"`
 	Upstreams   []Upstream  `json:"upstreams"`
@@ -22,8 +22,11 @@ type Status struct {
 	Handover    Handover    `json:"handover"`
 }
 
-// HolderNone is the Holder where nobody keeps anything.
-const HolderNone = "none"
+// The values of Holder.
+const (
+	HolderNone    = "none"    // nobody keeps anything
+	HolderSystemd = "systemd" // the service manager's store
+)
 
 // State is the phase of life of an instance.
 type State string
@@ -92,3 +95,29 @@ type Handover struct {
 	Last      string `json:"last"`
 	LastError string `json:"last_error"`
 }
+
+// Reload is what a change of the configuration did.
+type Reload struct {
+	Generation uint64   `json:"generation"` // in service now
+	Changes    []Change `json:"changes"`
+}
+
+// Change is what became of one listening socket.
+type Change struct {
+	Socket string     `json:"socket"`
+	Names  []string   `json:"names"`
+	Origin string     `json:"origin"`
+	Change ChangeKind `json:"change"`
+}
+
+// ChangeKind says what became of a socket.
+type ChangeKind string
+
+// The values of ChangeKind.
+const (
+	Kept   ChangeKind = "kept"     // it serves on, with the new settings
+	Bound  ChangeKind = "bound"    // it is new
+	Taken  ChangeKind = "taken"    // it was there already: a socket unit had passed it
+	Drains ChangeKind = "draining" // no listener wants it: closed, but its connections go on
+	Closed ChangeKind = "closed"   // no listener wants it, and it had no connection
+)

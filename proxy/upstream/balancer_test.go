@@ -29,7 +29,7 @@ func drawClient(t *rapid.T) netip.Addr {
 func withHealth(balance config.Balance, n int) *Pool {
 	p := newPool(balance, hosts(n)...)
 	for _, e := range p.endpoints() {
-		e.health.configure(&config.Health{Rise: 1, Fall: 1})
+		e.limits = limitsOf(&config.Health{Rise: 1, Fall: 1})
 	}
 	return p
 }
@@ -40,11 +40,11 @@ func TestOneRoundTriesEachEndpointOnceTheBestFirst(t *testing.T) {
 		p := withHealth(rapid.SampledFrom(balances).Draw(t, "balance"), rapid.IntRange(0, 64).Draw(t, "endpoints"))
 		const now = 5e9
 		for _, e := range p.endpoints() {
-			e.penaltyEnd.Store(now + rapid.Int64Range(-1, 1).Draw(t, "penalty left"))
+			e.record.penaltyEnd.Store(now + rapid.Int64Range(-1, 1).Draw(t, "penalty left"))
 			if rapid.Bool().Draw(t, "down") {
 				e.failed(errRefused)
 			}
-			e.connections.Store(int64(rapid.IntRange(0, 3).Draw(t, "connections")))
+			e.record.connections.Store(int64(rapid.IntRange(0, 3).Draw(t, "connections")))
 		}
 		client := drawClient(t)
 		var tried Tried
@@ -89,7 +89,7 @@ func TestLeastConnectionsTakesTheFewestAndEqualsTakeTurns(t *testing.T) {
 		var fewest []*Endpoint
 		for _, e := range p.endpoints() {
 			n := rapid.IntRange(0, 3).Draw(t, "connections")
-			e.connections.Store(int64(n))
+			e.record.connections.Store(int64(n))
 			if n == 0 {
 				fewest = append(fewest, e)
 			}
@@ -113,7 +113,7 @@ func TestLeastConnectionsEvensOutDials(t *testing.T) {
 		p.Pick(netip.Addr{}, &tried, 0).Opened()
 	}
 	for _, e := range p.endpoints() {
-		assert.EqualValues(t, 25, e.connections.Load())
+		assert.EqualValues(t, 25, e.record.connections.Load())
 	}
 }
 
@@ -121,12 +121,12 @@ func TestRandom2NeverTakesTheBusiestAndReachesAllOthers(t *testing.T) {
 	t.Parallel()
 	p := newPool(config.Random2, hosts(5)...)
 	for i, e := range p.endpoints() {
-		e.connections.Store(int64(i))
+		e.record.connections.Store(int64(i))
 	}
 	picks := make([]int, 5)
 	for range 5000 {
 		var tried Tried
-		picks[p.Pick(netip.Addr{}, &tried, 0).connections.Load()]++
+		picks[p.Pick(netip.Addr{}, &tried, 0).record.connections.Load()]++
 	}
 	// Of the 20 ordered pairs number i is the lower one in 2 × (4 − i).
 	for i, n := range picks {

@@ -46,7 +46,7 @@ func (c *candidates) has(e *Endpoint) bool {
 func (c *candidates) nth(i int, most int64) *Endpoint {
 	last := c.first
 	for _, e := range c.endpoints {
-		if !c.has(e) || e.connections.Load() > most {
+		if !c.has(e) || e.record.connections.Load() > most {
 			continue
 		}
 		if i == 0 {

@@ -24,6 +24,17 @@
 //		e.Closed()
 //	}
 //
+// When the configuration changes, [Pool.Next] makes the pool of the next
+// generation, which goes on with what is known of the servers that stay. A client
+// that was accepted before keeps to its old pool until it has reached a server;
+// the counters are the same ones.
+//
+//	next := pool.Next(changed)
+//	go next.Run(…)
+//	<-next.Resolved() // waits for names that are new
+//	…                 // new clients are given to next
+//	cancel()          // the Run of pool
+//
 // What is called for each connection (Pick, Family, Opened, Closed, Succeeded)
 // may be called from any number of threads. It neither allocates nor blocks: it
 // reads an immutable list of endpoints and their atomic counters. It takes no

@@ -1,29 +1,26 @@
 package upstream
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // penalty is how long an endpoint is tried last after a failed dial.
 const penalty = time.Second
 
-// Endpoint is one socket address of one server. It lives as long as somebody
-// refers to it, also after its server has moved to another address.
+// Endpoint is one socket address of one server, as one [Pool] uses it. It lives
+// as long as somebody refers to it, also after its server has moved to another
+// address or left the configuration. It does not refer to its pool: a connection
+// that never ends must not keep a whole generation in memory.
 type Endpoint struct {
-	server   *server
+	record *record // shared by the endpoints that other generations have of this address
+	limits limits
+	slot   uint8  // in Tried
+	seed   uint64 // for source_hash: the same in every process and after each restart
+
 	target   target
 	name     string
 	sockaddr []byte
-	slot     uint8  // in Tried
-	seed     uint64 // for source_hash: the same in every process and after each restart
-
-	connections atomic.Int64
-	penaltyEnd  atomic.Int64 // on the callers' clock; 0 = none
-	health      health
-	lastError   atomic.Pointer[string] // nil when the last dial or probe worked
-
-	reportedDown bool // what the log says; belongs to Pool.report
+	label    string // begins each log line about the endpoint
+	wake     signal // of its server
+	changed  signal // of its pool
 }
 
 // Sockaddr is the address in the form of connect(2): a struct sockaddr_in,
@@ -38,61 +35,64 @@ func (e *Endpoint) String() string { return e.name }
 
 // Opened counts an attempt or connection that starts. Dials count too, so that
 // least_connections sees the load that is on its way.
-func (e *Endpoint) Opened() { e.connections.Add(1) }
+func (e *Endpoint) Opened() { e.record.connections.Add(1) }
 
 // Closed counts the end of an attempt or connection that was Opened.
-func (e *Endpoint) Closed() { e.connections.Add(-1) }
+func (e *Endpoint) Closed() { e.record.connections.Add(-1) }
 
 // Succeeded says that a dial worked.
 func (e *Endpoint) Succeeded() {
 	// Nearly always there is nothing to clear. A store would pull the cache
 	// line away from the other threads.
-	if e.penaltyEnd.Load() != 0 {
-		e.penaltyEnd.Store(0)
+	if e.record.penaltyEnd.Load() != 0 {
+		e.record.penaltyEnd.Store(0)
 	}
 	e.passed()
 }
 
 // Failed says that a dial ended with err, which is not nil, at now on the
 // caller's clock. For a second other endpoints are preferred. With health
-// checks on it counts as a failed probe. A server name is looked up again soon.
+// checks on it counts as a failed probe. A server name is looked up again soon,
+// while the pool runs.
 func (e *Endpoint) Failed(err error, now int64) {
-	e.penaltyEnd.Store(now + int64(penalty))
+	e.record.penaltyEnd.Store(now + int64(penalty))
 	e.failed(err)
-	e.server.lookUpSoon()
+	e.wake.signal()
 }
 
 // passed records a dial or probe that worked.
 func (e *Endpoint) passed() {
-	if e.lastError.Load() != nil {
-		e.lastError.Store(nil)
+	if e.record.lastError.Load() != nil {
+		e.record.lastError.Store(nil)
 	}
-	if e.health.record(true) {
-		e.server.pool.changed.signal()
-	}
+	e.judge(true)
 }
 
 // failed records a dial or probe that did not work.
 func (e *Endpoint) failed(err error) {
 	text := reason(err)
-	e.lastError.Store(&text)
-	if e.health.record(false) {
-		e.server.pool.changed.signal()
+	e.record.lastError.Store(&text)
+	e.judge(false)
+}
+
+// judge gives one result to the health, if that is checked.
+func (e *Endpoint) judge(ok bool) {
+	if e.limits.off() {
+		return
+	}
+	if news := e.record.health.record(ok, e.limits); news {
+		e.changed.signal()
 	}
 }
 
-// label begins each log line about the endpoint.
-func (e *Endpoint) label() string {
-	label := e.server.label()
-	if e.server.kind == named {
-		label += " (" + e.target.address + ")"
-	}
-	return label
+// down is whether the health checks have failed; never without checks.
+func (e *Endpoint) down() bool {
+	return !e.limits.off() && e.record.health.down()
 }
 
 // lastErrorText is "" when the last dial or probe worked.
 func (e *Endpoint) lastErrorText() string {
-	if text := e.lastError.Load(); text != nil {
+	if text := e.record.lastError.Load(); text != nil {
 		return *text
 	}
 	return ""
@@ -110,9 +110,9 @@ const (
 
 func (e *Endpoint) grade(now int64) grade {
 	switch {
-	case e.health.down():
+	case e.down():
 		return down
-	case now < e.penaltyEnd.Load():
+	case now < e.record.penaltyEnd.Load():
 		return penalised
 	default:
 		return ready

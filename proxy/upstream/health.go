@@ -6,63 +6,91 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
-// health is whether an endpoint is up, as its probes and dials tell.
+// limits is how many results in a row change a health. The zero value is for a
+// pool without health checks.
+type limits struct {
+	rise, fall uint32
+}
+
+// limitsOf is those of a configuration; nil = no health checks.
+func limitsOf(cfg *config.Health) limits {
+	if cfg == nil {
+		return limits{}
+	}
+	return limits{rise: uint32(cfg.Rise), fall: uint32(cfg.Fall)}
+}
+
+func (l limits) off() bool { return l.fall == 0 }
+
+// health is whether an address is up, as its probes and dials tell.
 //
 //	     fall failures in a row
 //	up ──────────────────────────▶ down
 //	   ◀──────────────────────────
 //	     rise successes in a row
 //
-// It starts up. The zero value has no health checks and stays up.
+// It starts up. Each result comes with the limits of the pool that has it: those
+// of two generations may differ.
 type health struct {
-	rise, fall uint32
-	state      atomic.Uint32 // healthState, changed by compare and swap
-}
-
-// configure sets the limits before first use. nil = no health checks.
-func (h *health) configure(cfg *config.Health) {
-	if cfg != nil {
-		h.rise, h.fall = uint32(cfg.Rise), uint32(cfg.Fall)
-	}
+	state atomic.Uint32 // healthState, changed by compare and swap
 }
 
 func (h *health) down() bool { return healthState(h.state.Load()).down() }
 
-// record takes one result and tells whether it changed the state.
-func (h *health) record(ok bool) (changed bool) {
-	if h.fall == 0 {
-		return false
-	}
+// record takes one result and tells whether the log has yet to say what follows
+// from it. It tells so at each result until report was called, since the
+// generation whose result made the change may not be the one that logs it.
+func (h *health) record(ok bool, l limits) (news bool) {
 	for {
 		before := healthState(h.state.Load())
-		after := before.after(ok, h.rise, h.fall)
-		if after == before {
-			return false
-		}
-		if h.state.CompareAndSwap(uint32(before), uint32(after)) {
-			return after.down() != before.down()
+		after := before.after(ok, l)
+		if after == before || h.state.CompareAndSwap(uint32(before), uint32(after)) {
+			return after.news()
 		}
 	}
 }
 
-// healthState is the state in the top bit and, below it, how many results in a
-// row have spoken against it.
+// report is for who logs a change: it tells what to log, to one caller only.
+func (h *health) report() (down, news bool) {
+	for {
+		s := healthState(h.state.Load())
+		if !s.news() {
+			return s.down(), false
+		}
+		if h.state.CompareAndSwap(uint32(s), uint32(s^reportedBit)) {
+			return s.down(), true
+		}
+	}
+}
+
+// forget makes it up, as at the start.
+func (h *health) forget() { h.state.Store(0) }
+
+// healthState is the state in the top bit, below it the state that the log has
+// told, and in the other bits how many results in a row have spoken against it.
 type healthState uint32
 
-const downBit healthState = 1 << 31
+const (
+	downBit     healthState = 1 << 31
+	reportedBit healthState = 1 << 30
+	stateBits               = downBit | reportedBit
+)
 
 func (s healthState) down() bool { return s&downBit != 0 }
 
+// news is whether the log has told something else.
+func (s healthState) news() bool { return s.down() != (s&reportedBit != 0) }
+
 // after is the state that follows one more result.
-func (s healthState) after(ok bool, rise, fall uint32) healthState {
-	state, against := s&downBit, uint32(s&^downBit)
+func (s healthState) after(ok bool, l limits) healthState {
+	state, against := s&stateBits, uint32(s&^stateBits)
 	if ok != s.down() { // the result confirms the state
 		return state
 	}
 	against++
-	limit := fall
+	limit := l.fall
 	if s.down() {
-		limit = rise
+		limit = l.rise
 	}
 	if against >= limit {
 		return state ^ downBit

@@ -13,24 +13,47 @@ import (
 func TestHealthFollowsRiseAndFall(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		rise, fall := rapid.IntRange(1, 4).Draw(t, "rise"), rapid.IntRange(1, 4).Draw(t, "fall")
+		l := drawLimits(t)
 		var h health
-		h.configure(&config.Health{Rise: rise, Fall: fall})
 		isDown := false
-		inARow := map[bool]int{}
+		inARow := map[bool]uint32{}
 		for _, ok := range rapid.SliceOf(rapid.Bool()).Draw(t, "results") {
 			inARow[ok]++
 			inARow[!ok] = 0
-			want := isDown
-			if isDown && inARow[true] >= rise {
-				want = false
-			} else if !isDown && inARow[false] >= fall {
-				want = true
+			if isDown && inARow[true] >= l.rise {
+				isDown = false
+			} else if !isDown && inARow[false] >= l.fall {
+				isDown = true
 			}
-			changed := h.record(ok)
-			require.Equal(t, want, h.down())
-			require.Equal(t, want != isDown, changed)
-			isDown = want
+			h.record(ok, l)
+			require.Equal(t, isDown, h.down())
+		}
+	})
+}
+
+func drawLimits(t *rapid.T) limits {
+	return limits{rise: rapid.Uint32Range(1, 4).Draw(t, "rise"), fall: rapid.Uint32Range(1, 4).Draw(t, "fall")}
+}
+
+// Generations with limits of their own record in one health, and any of them may
+// come to report it.
+func TestEachChangeOfHealthIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		generations := []limits{drawLimits(t), drawLimits(t)}
+		var h health
+		told := false // that it is down
+		for range rapid.IntRange(0, 50).Draw(t, "results") {
+			news := h.record(rapid.Bool().Draw(t, "ok"), rapid.SampledFrom(generations).Draw(t, "generation"))
+			require.Equal(t, h.down() != told, news, "asked for until it is done")
+			if rapid.Bool().Draw(t, "report") {
+				isDown, first := h.report()
+				require.Equal(t, h.down(), isDown)
+				require.Equal(t, news, first)
+				_, again := h.report()
+				require.False(t, again)
+				told = isDown
+			}
 		}
 	})
 }
@@ -51,14 +74,14 @@ func TestFailedDialsCountAsFailedProbes(t *testing.T) {
 	t.Parallel()
 	p := newPool(config.RoundRobin, hosts(2)...)
 	e := p.endpoints()[0]
-	e.health.configure(&config.Health{Rise: 2, Fall: 3})
+	e.limits = limitsOf(&config.Health{Rise: 2, Fall: 3})
 	for range 3 {
-		assert.False(t, e.health.down())
+		assert.False(t, e.down())
 		e.Failed(errRefused, 0)
 	}
-	assert.True(t, e.health.down())
+	assert.True(t, e.down())
 	e.Succeeded()
-	assert.True(t, e.health.down())
+	assert.True(t, e.down())
 	e.Succeeded()
 	assert.Equal(t, ready, e.grade(0), "a dial that works ends the penalty too")
 }

@@ -70,7 +70,7 @@ func TestPickWhileAddressesMoveAndHealthChanges(t *testing.T) {
 				return []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, n % 3}), netip.AddrFrom4([4]byte{198, 51, 100, 9})}, nil
 			}
 			for _, e := range p.endpoints() {
-				e.health.configure(&config.Health{Rise: 1, Fall: 2})
+				e.limits = limitsOf(&config.Health{Rise: 1, Fall: 2})
 			}
 			var wg sync.WaitGroup
 			for thread := range 4 {

@@ -31,7 +31,7 @@ func fewest(c candidates) (least int64, n int) {
 		if !c.has(e) {
 			continue
 		}
-		switch count := e.connections.Load(); {
+		switch count := e.record.connections.Load(); {
 		case count < least:
 			least, n = count, 1
 		case count == least:

@@ -109,9 +109,7 @@ func (s *server) refresh(ctx context.Context) {
 	if moved {
 		p.publish()
 	}
-	if first {
-		p.lookedUp()
-	}
+	s.answered()
 	p.mu.Unlock()
 
 	switch {
@@ -148,13 +146,6 @@ func (s *server) keepLookedUp(ctx context.Context, then func()) {
 			last, wake = time.Now(), s.wake
 			timer.Reset(lookUpPeriod)
 		}
-	}
-}
-
-// lookUpSoon asks for a look-up now, or a second after the last one.
-func (s *server) lookUpSoon() {
-	if s.kind != fixed {
-		s.wake.signal()
 	}
 }
 

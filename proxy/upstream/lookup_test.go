@@ -3,8 +3,11 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -121,12 +124,23 @@ func TestVanishedAddressLivesOnForItsConnections(t *testing.T) {
 
 		z.set(nil, "192.0.2.1")
 		wait(lookUpPeriod)
-		assert.Same(t, old, p.endpoints()[0], "it came back with its counters")
+		assert.EqualValues(t, 1, p.endpoints()[0].record.connections.Load(), "it came back with its counters")
 		old.Closed()
+		assert.Zero(t, p.Status().Servers[0].Connections)
+	})
+}
 
-		z.set(nil, "192.0.2.2")
-		wait(lookUpPeriod)
-		assert.Empty(t, p.servers[0].retired, "without connections it is forgotten")
+func TestVanishedAddressesWithoutConnectionsAreForgotten(t *testing.T) {
+	var z zone
+	z.set(nil, "192.0.2.1")
+	inTime(t, &z, func(t *testing.T, p *Pool) {
+		for i := range 100 {
+			z.set(nil, fmt.Sprintf("198.51.100.%d", i))
+			wait(lookUpPeriod)
+			runtime.GC()
+		}
+		assert.LessOrEqual(t, len(p.servers[0].records.known), 3)
+		assert.Less(t, slices.Max(p.slots.users[:]), 2, "nor do they use up slots")
 	})
 }
 

@@ -40,8 +40,10 @@ func hosts(n int) []config.Address {
 	return servers
 }
 
+var quiet = slog.New(slog.DiscardHandler)
+
 func newPool(balance config.Balance, servers ...config.Address) *Pool {
-	return New(config.Upstream{Name: "app", Servers: servers, Balance: balance}, slog.New(slog.DiscardHandler))
+	return New(config.Upstream{Name: "app", Servers: servers, Balance: balance}, quiet)
 }
 
 func (p *Pool) endpoints() []*Endpoint { return p.current.Load().endpoints }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
-// Pool is the servers of one upstream.
+// Pool is the servers of one upstream, for one generation of its configuration.
 type Pool struct {
 	cfg      config.Upstream
 	log      *slog.Logger
@@ -26,9 +26,9 @@ type Pool struct {
 	// current is what Pick reads: never changed, only replaced.
 	current atomic.Pointer[snapshot]
 
-	mu        sync.Mutex // never held while something is waited for
-	slots     slots
-	lookUpDue int // servers that were not looked up yet
+	mu      sync.Mutex // never held while something is waited for
+	slots   slots
+	awaited int // servers that Resolved waits for
 }
 
 // snapshot is every endpoint of every server at one time, in configured order.
@@ -40,32 +40,40 @@ type snapshot struct {
 // New builds the pool of one upstream. Literal addresses can be picked at once.
 // Names are looked up, and health is checked, from Run on.
 func New(cfg config.Upstream, log *slog.Logger) *Pool {
+	p := build(cfg, log)
+	p.begin()
+	return p
+}
+
+// build makes a pool that knows nothing of its servers yet.
+func build(cfg config.Upstream, log *slog.Logger) *Pool {
 	p := &Pool{
-		cfg:       cfg,
-		log:       log,
-		lookUp:    lookUpDNS,
-		balancer:  newBalancer(cfg.Balance),
-		permits:   make(permits, maxProbes),
-		changed:   newSignal(),
-		resolved:  make(chan struct{}),
-		lookUpDue: len(cfg.Servers),
+		cfg:      cfg,
+		log:      log,
+		lookUp:   lookUpDNS,
+		balancer: newBalancer(cfg.Balance),
+		permits:  make(permits, maxProbes),
+		changed:  newSignal(),
+		resolved: make(chan struct{}),
+		awaited:  len(cfg.Servers),
 	}
-	p.current.Store(new(snapshot))
 	for _, address := range cfg.Servers {
-		p.servers = append(p.servers, &server{
-			pool:    p,
-			address: address,
-			name:    address.String(),
-			kind:    kindOf(address),
-			wake:    newSignal(),
-		})
+		p.servers = append(p.servers, newServer(p, address))
 	}
+	return p
+}
+
+// begin gives Pick what is known already, and finds the addresses that no name
+// server has to be asked for.
+func (p *Pool) begin() {
+	p.mu.Lock()
+	p.publish()
+	p.mu.Unlock()
 	for _, s := range p.servers {
 		if s.kind != named {
 			s.refresh(context.Background())
 		}
 	}
-	return p
 }
 
 // Name is the name of the upstream in the configuration.
@@ -75,12 +83,15 @@ func (p *Pool) Name() string { return p.cfg.Name }
 func (p *Pool) Config() config.Upstream { return p.cfg }
 
 // Resolved is closed when each server name was looked up once, with or without
-// success. Without names it is closed from the start. A pool whose Run ends
-// early may never close it.
+// success. Without names it is closed from the start, and so it is if a pool
+// before this one knew an address for each. A pool whose Run ends early may never
+// close it.
 func (p *Pool) Resolved() <-chan struct{} { return p.resolved }
 
 // Run looks names up and probes health until ctx ends. It returns when all its
-// goroutines have. It may be called once.
+// goroutines have. It may be called once. Afterwards the pool can still be used,
+// for clients that have yet to reach a server: Pick knows what was known then,
+// and how the dials of all generations end.
 func (p *Pool) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, s := range p.servers {
@@ -100,15 +111,12 @@ func (p *Pool) report(ctx context.Context) {
 		case <-p.changed:
 		}
 		for _, e := range p.current.Load().endpoints {
-			isDown := e.health.down()
-			if isDown == e.reportedDown {
-				continue
-			}
-			e.reportedDown = isDown
-			if isDown {
-				p.log.Warn(e.label() + " is down: " + e.lastErrorText())
-			} else {
-				p.log.Info(e.label() + " is up")
+			switch isDown, news := e.record.health.report(); {
+			case !news:
+			case isDown:
+				p.log.Warn(e.label + " is down: " + e.lastErrorText())
+			default:
+				p.log.Info(e.label + " is up")
 			}
 		}
 	}
@@ -170,17 +178,18 @@ func (p *Pool) publish() {
 	p.current.Store(next)
 }
 
-// lookedUp counts the first look-up of a server. p.mu is held.
-func (p *Pool) lookedUp() {
-	p.lookUpDue--
-	if p.lookUpDue == 0 {
+// answered counts a server that Resolved waited for. p.mu is held.
+func (p *Pool) answered() {
+	p.awaited--
+	if p.awaited == 0 {
 		close(p.resolved)
 	}
 }
 
+// lookUpSoon asks for a look-up now, or a second after the last one.
 func (p *Pool) lookUpSoon() {
 	for _, s := range p.servers {
-		s.lookUpSoon()
+		s.wake.signal()
 	}
 }
 

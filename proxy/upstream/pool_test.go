@@ -22,12 +22,12 @@ func TestLiteralAddressesCanBePickedBeforeRun(t *testing.T) {
 	var got []string
 	var tried Tried
 	for e := p.Pick(netip.Addr{}, &tried, 0); e != nil; e = p.Pick(netip.Addr{}, &tried, 0) {
-		got = append(got, e.server.name+" = "+e.String())
+		got = append(got, e.label+" = "+e.String())
 	}
 	assert.ElementsMatch(t, []string{
-		"tcp://192.0.2.1:80 = tcp 192.0.2.1:80",
-		"tcp://[2001:db8::1]:80 = tcp [2001:db8::1]:80",
-		"unix://@x = unix @x",
+		"upstream app: server tcp://192.0.2.1:80 = tcp 192.0.2.1:80",
+		"upstream app: server tcp://[2001:db8::1]:80 = tcp [2001:db8::1]:80",
+		"upstream app: server unix://@x = unix @x",
 	}, got)
 }
 

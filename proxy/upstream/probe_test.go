@@ -54,7 +54,7 @@ func TestADeadServerIsAvoidedAndComesBack(t *testing.T) {
 			assert.NotEmpty(t, p.Status().Servers[0].LastError)
 			for range 4 {
 				var tried Tried
-				assert.Equal(t, addressOf(good).String(), p.Pick(netip.Addr{}, &tried, 0).server.name)
+				assert.Equal(t, "tcp "+good.Addr().String(), p.Pick(netip.Addr{}, &tried, 0).String())
 				assert.NotNil(t, p.Pick(netip.Addr{}, &tried, 0), "still tried last")
 			}
 

@@ -19,7 +19,7 @@ func (random2) pick(c candidates, _ netip.Addr) *Endpoint {
 		j++
 	}
 	a, b := c.nth(i, anyCount), c.nth(j, anyCount)
-	if b.connections.Load() < a.connections.Load() {
+	if b.record.connections.Load() < a.record.connections.Load() {
 		return b
 	}
 	return a

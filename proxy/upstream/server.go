@@ -14,13 +14,29 @@ type server struct {
 	address config.Address
 	name    string // the address as configured
 	kind    addressKind
-	wake    signal // for a look-up before the period is over
+	wake    signal // for a look-up before the period is over; nil when nothing is ever looked up
+	records *records
 
 	// Pool.mu guards the rest.
 	endpoints []*Endpoint // its addresses, in the order in which they were found
-	retired   []*Endpoint // former addresses with connections
+	awaited   bool        // Pool.Resolved waits for its first look-up
 	lookedUp  bool        // at least once
 	lookUpErr string      // of the last look-up; "" when it worked
+}
+
+func newServer(p *Pool, address config.Address) *server {
+	s := &server{
+		pool:    p,
+		address: address,
+		name:    address.String(),
+		kind:    kindOf(address),
+		records: newRecords(),
+		awaited: true,
+	}
+	if s.kind != fixed {
+		s.wake = newSignal()
+	}
+	return s
 }
 
 // run follows the addresses and the health of the server until ctx ends.
@@ -48,29 +64,20 @@ func (s *server) label() string {
 
 // move gives the server the endpoints of targets, which are not empty, and
 // tells whether that changed anything. An address that was known before keeps
-// its endpoint, and so its health and counters, and its place: DNS servers
-// turn the order of their answers. Pool.mu is held.
+// its endpoint and its place: DNS servers turn the order of their answers.
+// Pool.mu is held.
 func (s *server) move(targets []target) (changed bool) {
 	var next []*Endpoint
 	for _, e := range s.endpoints {
 		if slices.Contains(targets, e.target) {
 			next = append(next, e)
+		} else {
+			s.pool.slots.release(e.slot)
 		}
 	}
 	for _, t := range targets {
-		if find(next, t) == nil {
+		if !slices.ContainsFunc(next, func(e *Endpoint) bool { return e.target == t }) {
 			next = append(next, s.endpoint(t))
-		}
-	}
-	former := slices.Concat(s.retired, s.endpoints)
-	s.retired = nil
-	for _, e := range former {
-		switch {
-		case slices.Contains(next, e):
-		case e.connections.Load() > 0:
-			s.retired = append(s.retired, e)
-		default:
-			s.pool.slots.release(e.slot)
 		}
 	}
 	changed = !slices.Equal(next, s.endpoints)
@@ -78,48 +85,49 @@ func (s *server) move(targets []target) (changed bool) {
 	return changed
 }
 
-// endpoint is the retired endpoint of t or a new one. Pool.mu is held.
+// endpoint makes the endpoint of t. Pool.mu is held.
 func (s *server) endpoint(t target) *Endpoint {
-	if e := find(s.retired, t); e != nil {
-		return e
-	}
 	e := &Endpoint{
-		server:   s,
+		record:   s.records.of(t),
+		limits:   limitsOf(s.pool.cfg.Health),
+		slot:     s.pool.slots.take(),
+		seed:     t.seed(),
 		target:   t,
 		name:     t.String(),
 		sockaddr: []byte(t.sockaddr),
-		slot:     s.pool.slots.take(),
-		seed:     t.seed(),
+		label:    s.label(),
+		wake:     s.wake,
+		changed:  s.pool.changed,
 	}
-	e.health.configure(s.pool.cfg.Health)
+	if s.kind == named {
+		e.label += " (" + t.address + ")"
+	}
 	return e
 }
 
-func find(endpoints []*Endpoint, t target) *Endpoint {
-	i := slices.IndexFunc(endpoints, func(e *Endpoint) bool { return e.target == t })
-	if i < 0 {
-		return nil
+// answered says that there is an answer to the first look-up, if only that there
+// is none. Pool.mu is held.
+func (s *server) answered() {
+	if s.awaited {
+		s.awaited = false
+		s.pool.answered()
 	}
-	return endpoints[i]
 }
 
 // status: a server is healthy while one of its endpoints is, or until its name
 // was looked up. Pool.mu is held.
 func (s *server) status() status.Server {
 	st := status.Server{
-		Address:   s.name,
-		Healthy:   !s.lookedUp,
-		LastError: s.lookUpErr,
+		Address:     s.name,
+		Healthy:     !s.lookedUp,
+		Connections: s.records.connections(),
+		LastError:   s.lookUpErr,
 	}
 	for _, e := range s.endpoints {
-		st.Connections += e.connections.Load()
-		st.Healthy = st.Healthy || !e.health.down()
+		st.Healthy = st.Healthy || !e.down()
 		if st.LastError == "" {
 			st.LastError = e.lastErrorText()
 		}
-	}
-	for _, e := range s.retired {
-		st.Connections += e.connections.Load()
 	}
 	return st
 }

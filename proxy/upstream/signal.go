@@ -1,6 +1,7 @@
 package upstream
 
-// signal wakes one goroutine. Signals that come before it looks are one.
+// signal wakes one goroutine. Signals that come before it looks are one. A signal
+// that nobody waits for is harmless, and the nil signal is for nobody.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }

@@ -48,7 +48,7 @@ func TestTheKernelTakesTheSockaddrOfEachFamily(t *testing.T) {
 			e := p.endpoints()[0]
 			assert.Equal(t, test.family, e.Family())
 			assert.Equal(t, test.network+" "+l.Addr().String(), e.String())
-			assert.Equal(t, addressOf(l).String(), e.server.name)
+			assert.Equal(t, addressOf(l).String(), p.Status().Servers[0].Address)
 			assert.NoError(t, connect(t, e))
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -21,6 +22,7 @@ type load struct {
 	callers  int           // that open one connection after the other, per address
 	pause    time.Duration // of a caller between two connections, on average
 	patience time.Duration // without progress, after which a connection counts as lost
+	log      io.Writer     // gets the first errors of clients when they happen
 	tally    *tally
 }
 
@@ -28,7 +30,7 @@ type load struct {
 // has begun, and prints a wire.LoadReport. It is ready when every client was
 // served once.
 func runLoad(args []string) error {
-	var l load
+	l := load{log: os.Stderr}
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.IntVar(&l.streams, "streams", 4, "connections to keep open, per address")
 	flags.IntVar(&l.callers, "callers", 2, "clients that connect anew again and again, per address")
@@ -51,7 +53,7 @@ func runLoad(args []string) error {
 // each client has had an answer.
 func (l *load) run(ctx context.Context, addresses []address, ready func() error) wire.LoadReport {
 	clients := len(addresses) * (l.streams + l.callers)
-	l.tally = newTally(clients, ready)
+	l.tally = newTally(clients, ready, l.log)
 	var all sync.WaitGroup
 	for _, a := range addresses {
 		for range l.streams {

@@ -41,7 +41,7 @@ func loadFor(t *testing.T, moment time.Duration, l load, addresses ...address) w
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()
-	l.pause = time.Millisecond
+	l.pause, l.log = time.Millisecond, t.Output()
 	if l.patience == 0 {
 		l.patience = 5 * time.Second
 	}
@@ -150,6 +150,9 @@ func TestAFullQueueOfAUnixSocketMakesClientsWait(t *testing.T) {
 
 	_, err = dial(a, 50*time.Millisecond)
 	require.Error(t, err, "the queue is full")
+	tally := newTally(1, nil, t.Output())
+	tally.called(a, err)
+	assert.Equal(t, 1, tally.r.New.Timeout, err)
 	go func() {
 		time.Sleep(50 * time.Millisecond)
 		_, _ = l.Accept()

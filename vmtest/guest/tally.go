@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,11 +27,12 @@ type tally struct {
 	lastNew time.Time
 	waiting int // clients that had no answer yet
 	ready   func() error
+	log     io.Writer // gets the errors of the report when they happen
 }
 
-func newTally(clients int, ready func() error) *tally {
+func newTally(clients int, ready func() error, log io.Writer) *tally {
 	now := time.Now()
-	return &tally{began: now, lastNew: now, waiting: clients, ready: ready}
+	return &tally{began: now, lastNew: now, waiting: clients, ready: ready, log: log}
 }
 
 // firstAnswer is called once by each client.
@@ -100,7 +102,7 @@ func (t *tally) count(o *wire.Outcomes, what string, err error) {
 		o.Cut++
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		o.Refused++
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EAGAIN):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		o.Timeout++
 	default:
 		o.Reset++
@@ -109,6 +111,8 @@ func (t *tally) count(o *wire.Outcomes, what string, err error) {
 
 func (t *tally) note(what string, err error) {
 	if len(t.r.Errors) < maxErrors {
-		t.r.Errors = append(t.r.Errors, fmt.Sprintf("%.3fs %s: %v", time.Since(t.began).Seconds(), what, err))
+		line := fmt.Sprintf("%.3fs %s: %v", time.Since(t.began).Seconds(), what, err)
+		t.r.Errors = append(t.r.Errors, line)
+		fmt.Fprintln(t.log, line)
 	}
 }

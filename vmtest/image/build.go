@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-proxy/holdfast/vmtest/cpio"
 )
 
+// cleanUpPatience is how long a step may take to end when it is told to.
+const cleanUpPatience = 30 * time.Second
+
 // heartbeat is how often a long step says that it is still going on.
 const heartbeat = 15 * time.Second
 
 // build makes the image in dir, which may have the rest of a build that died.
 func build(ctx context.Context, r Release, dir string, say func(string, ...any)) error {
-	if os.Geteuid() != 0 {
-		return errors.New("building an image needs root")
-	}
 	if err := removeTree(dir); err != nil {
 		return err
 	}
@@ -188,12 +188,14 @@ func (i *Image) makeDisk(ctx context.Context) error {
 		"-E", "lazy_itable_init=1", "-d", i.Root(), i.Disk()))
 }
 
-// runQuietly runs a command that is not to outlive this process. Its output is
-// part of the error if it fails.
+// runQuietly runs a command that is not to outlive this process, nor its context
+// by much. It may clean up first. Its output is part of the error if it fails.
 func runQuietly(cmd *exec.Cmd) error {
 	runtime.LockOSThread() // the signal is for the end of the thread
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = cleanUpPatience
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd.Args[0], err, lastLines(string(out), 30))
@@ -209,12 +211,19 @@ func lastLines(text string, n int) string {
 // removeTree removes dir, but never what a build that died has left mounted in
 // it: that would be the /dev of this host.
 func removeTree(dir string) error {
+	path, err := filepath.EvalSymlinks(dir) // as the kernel tells it
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return err
 	}
-	if strings.Contains(string(mounts), " "+dir+"/") {
-		return fmt.Errorf("something is mounted in %s; unmount it", dir)
+	if strings.Contains(string(mounts), " "+strings.ReplaceAll(path, " ", `\040`)+"/") {
+		return fmt.Errorf("something is mounted in %s; unmount it", path)
 	}
-	return os.RemoveAll(dir)
+	return os.RemoveAll(path)
 }

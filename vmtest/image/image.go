@@ -10,6 +10,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,10 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// buildPatience is for a build beside others on a slow line. It takes a minute on
+// an idle host.
+const buildPatience = 15 * time.Minute
 
 // Image is a Debian that can be booted. Its files are never written to.
 type Image struct {
@@ -41,13 +46,21 @@ func (i *Image) Modules() string { return filepath.Join(i.dir, "modules.cpio") }
 // Ensure returns the image of a release from the folder cache, and builds it
 // there first if need be. That takes a minute and root; progress tells of it.
 func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*Image, error) {
-	images := filepath.Join(cache, "images")
-	if err := os.MkdirAll(images, 0o755); err != nil {
+	cache, err := filepath.Abs(cache)
+	if err != nil {
 		return nil, err
 	}
+	images := filepath.Join(cache, "images")
 	i := &Image{Release: r, dir: filepath.Join(images, r.Suite+"-"+hash(r))}
 	if i.exists() {
 		return i, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("image %s: not in %s, and only root can build it: run make vmtest as root once; "+
+			"QEMU then needs no root", r.Suite, images)
+	}
+	if err := os.MkdirAll(images, 0o755); err != nil {
+		return nil, err
 	}
 	lock, err := lockFile(filepath.Join(images, r.Suite+".lock"))
 	if err != nil {
@@ -63,8 +76,10 @@ func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*
 	}
 	say("not in %s, building it", images)
 	unfinished := filepath.Join(images, ".unfinished-"+r.Suite)
+	ctx, cancel := context.WithTimeout(ctx, buildPatience)
+	defer cancel()
 	if err := build(ctx, r, unfinished, say); err != nil {
-		return nil, fmt.Errorf("image %s: %w", r.Suite, err)
+		return nil, fmt.Errorf("image %s: %w", r.Suite, errors.Join(err, ctx.Err()))
 	}
 	if err := os.Rename(unfinished, i.dir); err != nil {
 		return nil, err

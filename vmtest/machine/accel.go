@@ -37,9 +37,15 @@ type verdict struct {
 // there, open, and even create a virtual machine, and yet not run a guest, as
 // where virtual machines are nested without support for it: QEMU ends with an
 // internal error, or hangs. So one is booted once, and the result is kept for as
-// long as kernel, processor and QEMU are the same.
+// long as kernel, processor and QEMU are the same. Whether this user may open it
+// is not kept.
 func accelerator(ctx context.Context, o Options, initrd string) (accel, reason string, err error) {
-	v, err := remembered(filepath.Join(o.Cache, "kvm-"+hostKey()+".json"), func() verdict { return probeKVM(ctx, o, initrd) })
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return tcg, "emulation, since " + err.Error(), nil
+	}
+	_ = f.Close()
+	v, err := remembered(filepath.Join(o.Cache, "kvm-"+hostKey()+".json"), func() (verdict, error) { return probeKVM(ctx, o, initrd) })
 	if err != nil {
 		return "", "", err
 	}
@@ -52,41 +58,43 @@ func accelerator(ctx context.Context, o Options, initrd string) (accel, reason s
 // finding lets machines that start side by side find out once.
 var finding sync.Mutex
 
-// remembered reads a verdict from a file, or reaches it and writes it there.
-func remembered(file string, find func() verdict) (verdict, error) {
+// remembered reads a verdict from a file, or reaches it and writes it there if
+// it may. Without the file, the next run finds out again.
+func remembered(file string, find func() (verdict, error)) (verdict, error) {
 	finding.Lock()
 	defer finding.Unlock()
 	var v verdict
 	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &v) == nil {
 		return v, nil
 	}
-	v = find()
-	content, err := json.Marshal(v)
+	v, err := find()
 	if err != nil {
 		return v, err
 	}
-	return v, os.WriteFile(file, content, 0o644)
+	content, err := json.Marshal(v)
+	if err == nil {
+		_ = os.WriteFile(file, content, 0o644)
+	}
+	return v, err
 }
 
-func probeKVM(ctx context.Context, o Options, initrd string) verdict {
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		return verdict{Reason: err.Error()}
-	}
-	_ = f.Close()
+// probeKVM boots a guest as far as its init. An error says nothing about KVM.
+func probeKVM(ctx context.Context, o Options, initrd string) (verdict, error) {
 	fmt.Fprintln(o.Log, "vmtest: trying to boot a guest with KVM")
-	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	probe, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, qemu, qemuArgs(o, initrd, kvm, wire.ProbeFlag)...)
+	cmd := exec.CommandContext(probe, qemu, qemuArgs(o, initrd, kvm, wire.ProbeFlag)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	switch first, _, _ := strings.Cut(string(out), "\n"); {
 	case strings.Contains(string(out), wire.Alive):
-		return verdict{Usable: true}
+		return verdict{Usable: true}, nil
 	case ctx.Err() != nil:
-		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up in %v", probePatience)}
+		return verdict{}, ctx.Err()
+	case probe.Err() != nil:
+		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up in %v", probePatience)}, nil
 	default:
-		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up: %v: %s", err, first)}
+		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up: %v: %s", err, first)}, nil
 	}
 }
 

@@ -161,14 +161,25 @@ func (m *Machine) Get(ctx context.Context, path string) (wire.File, error) {
 func (m *Machine) call(ctx context.Context, method string, question, answer any, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	call := m.agent.Go(wire.Service+"."+method, question, answer, make(chan *rpc.Call, 1))
+	var err error
+	done := make(chan struct{})
+	go func() { // even the question blocks if it is large and nobody reads it
+		defer close(done)
+		err = m.agent.Call(wire.Service+"."+method, question, answer)
+	}()
 	select {
-	case <-call.Done:
-		return call.Error
+	case <-done:
+		if _, fromAgent := errors.AsType[rpc.ServerError](err); err == nil || fromAgent {
+			return err
+		}
+		m.process.kill() // without an agent it is of no use
+		return fmt.Errorf("the line to the machine broke: %w; the machine: %w", err, m.process.err)
 	case <-m.process.ended:
+		<-done // its end was that of the line: nobody writes to answer any more
 		return fmt.Errorf("the machine ended: %w", m.process.err)
 	case <-ctx.Done():
 		m.process.kill()
+		<-done
 		return fmt.Errorf("the machine did not answer and was killed: %w", ctx.Err())
 	}
 }

@@ -62,7 +62,12 @@ func eachDriver(t *testing.T, test func(t *testing.T, driver Driver)) {
 		t.Skip("needs virtual machines")
 	}
 	for _, driver := range []Driver{QEMU, Nspawn} {
-		t.Run(string(driver), func(t *testing.T) { test(t, driver) })
+		t.Run(string(driver), func(t *testing.T) {
+			if driver == Nspawn && os.Geteuid() != 0 {
+				t.Skip("systemd-nspawn needs root")
+			}
+			test(t, driver)
+		})
 	}
 }
 
@@ -72,7 +77,10 @@ func start(t *testing.T, driver Driver) *Machine {
 	require.NoError(t, err)
 	m, err := Start(t.Context(), o)
 	require.NoError(t, err)
-	t.Cleanup(m.Close)
+	t.Cleanup(func() {
+		m.Close()
+		assert.Empty(t, leftOf(m.dir.path))
+	})
 	return m
 }
 
@@ -109,14 +117,66 @@ func TestCommandsAndFilesOfAMachine(t *testing.T) {
 func TestAMachineThatHangsIsKilled(t *testing.T) {
 	eachDriver(t, func(t *testing.T, driver Driver) {
 		m := start(t, driver)
-		stop := wire.Command{Args: []string{"systemctl", "kill", "--signal=STOP", "harness-agent"}, Timeout: time.Minute}
+		method, question := "Run", any(wire.Command{Args: []string{"systemctl", "kill", "--signal=STOP", "harness-agent"}, Timeout: time.Minute})
 		if driver == QEMU {
 			require.NoError(t, m.process.cmd.Process.Signal(syscall.SIGSTOP))
+			method, question = "Put", wire.File{Path: "/srv/file", Content: make([]byte, 8<<20)} // more than the line takes
 		}
-		err := m.call(t.Context(), "Run", stop, &wire.Result{}, 3*time.Second)
+		err := m.call(t.Context(), method, question, &wire.Nothing{}, 3*time.Second)
 		require.ErrorContains(t, err, "did not answer and was killed")
 		assert.False(t, m.Alive())
 	})
+}
+
+func TestAMachineWithoutItsAgentIsKilled(t *testing.T) {
+	eachDriver(t, func(t *testing.T, driver Driver) {
+		m := start(t, driver)
+		kill := wire.Command{Args: []string{"systemctl", "kill", "--signal=KILL", "harness-agent"}, Timeout: time.Minute}
+		require.Error(t, m.call(t.Context(), "Run", kill, &wire.Result{}, 3*time.Second))
+		assert.False(t, m.Alive())
+	})
+}
+
+func TestAMissingProgramIsAClearError(t *testing.T) {
+	t.Setenv("PATH", "")
+	for _, driver := range []Driver{QEMU, Nspawn} {
+		_, err := Start(t.Context(), Options{Driver: driver, Image: &image.Image{Release: image.Releases[0]}})
+		if driver == Nspawn && os.Geteuid() != 0 {
+			assert.ErrorContains(t, err, "needs root")
+		} else {
+			assert.ErrorContains(t, err, ".ci/setup vm installs it")
+		}
+	}
+}
+
+func TestWhatIsKnownOfKVMIsFoundOutOnce(t *testing.T) {
+	for file, want := range map[string]int{
+		filepath.Join(t.TempDir(), "kvm.json"):     1,
+		filepath.Join(t.TempDir(), "no", "folder"): 2, // where it cannot be written
+	} {
+		found := 0
+		for range 2 {
+			v, err := remembered(file, func() (verdict, error) {
+				found++
+				return verdict{Reason: "no"}, nil
+			})
+			require.NoError(t, err)
+			assert.Equal(t, verdict{Reason: "no"}, v)
+		}
+		assert.Equal(t, want, found, file)
+	}
+}
+
+func TestAFolderInUseIsNotCleared(t *testing.T) {
+	used, err := newRunDir()
+	require.NoError(t, err)
+	defer used.remove()
+	left, err := newRunDir()
+	require.NoError(t, err)
+	require.NoError(t, left.lock.Close()) // as by the end of its process
+	clearRunDirs()
+	assert.DirExists(t, used.path)
+	assert.NoDirExists(t, left.path)
 }
 
 func TestNothingIsLeftOfAKilledTest(t *testing.T) {
@@ -138,7 +198,7 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 			assert.Eventually(t, func() bool { return !runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %s", pid)
 		}
 		clearRunDirs()
-		assert.NoDirExists(t, dir)
+		assert.Empty(t, leftOf(dir))
 	})
 }
 
@@ -160,6 +220,16 @@ func beVictim(driver Driver) {
 	_ = os.RemoveAll(dir)
 	fmt.Println(m.dir.path, strings.Join(descendants(os.Getpid()), " "))
 	select {}
+}
+
+// leftOf is what there still is of the machine with this folder.
+func leftOf(dir string) []string {
+	var left []string
+	for _, place := range []string{filepath.Dir(dir), "/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		found, _ := filepath.Glob(filepath.Join(place, filepath.Base(dir)))
+		left = append(left, found...)
+	}
+	return left
 }
 
 // descendants are the processes below pid.

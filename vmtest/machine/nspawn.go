@@ -1,16 +1,24 @@
 package machine
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
+
+const nspawn = "systemd-nspawn"
+
+// cgroupPatience is for the kernel to let go of a control group.
+const cgroupPatience = 5 * time.Second
 
 // nspawnScript runs in mount and process namespaces of its own, so nothing of it
 // has to be undone. A killed systemd-nspawn leaves its container behind, but the
@@ -35,6 +43,12 @@ echo 0 >"/sys/fs/cgroup/$group/cgroup.procs"
 exec "$@"`
 
 func nspawnCommand(o Options, dir *runDir) (cmd *exec.Cmd, how string, err error) {
+	if os.Geteuid() != 0 {
+		return nil, "", fmt.Errorf("%s needs root; the driver %s does not", nspawn, QEMU)
+	}
+	if err := installed(nspawn); err != nil {
+		return nil, "", err
+	}
 	for _, d := range []string{dir.share(), dir.overlay(), dir.root()} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return nil, "", err
@@ -52,16 +66,18 @@ func nspawnCommand(o Options, dir *runDir) (cmd *exec.Cmd, how string, err error
 	}
 	cmd = exec.Command("sh", "-c", nspawnScript, "sh",
 		o.Image.Root(), dir.overlay(), dir.root(), dir.cgroup(), version,
-		"systemd-nspawn", "--quiet", "--boot", "--directory="+dir.root(), "--machine="+dir.cgroup(),
+		nspawn, "--quiet", "--boot", "--directory="+dir.root(), "--machine="+dir.cgroup(),
 		"--register=no", "--keep-unit", "--private-network", "--link-journal=no", "--console=read-only",
 		"--bind="+dir.share()+":"+wire.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}
-	return cmd, "systemd-nspawn on the kernel of this host", nil
+	return cmd, nspawn + " on the kernel of this host", nil
 }
 
 // removeCgroup removes what a container has left of its control group: the
-// folders, from the innermost out. Where there are none, nothing happens.
+// folders, from the innermost out. Where there are none, nothing happens. A group
+// counts as busy for a moment after its last process is gone.
 func removeCgroup(name string) {
+	end := time.Now().Add(cgroupPatience)
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var dirs []string
 		_ = filepath.WalkDir(filepath.Join(mount, name), func(path string, d os.DirEntry, err error) error {
@@ -71,7 +87,9 @@ func removeCgroup(name string) {
 			return nil
 		})
 		for _, dir := range slices.Backward(dirs) {
-			_ = os.Remove(dir)
+			for errors.Is(os.Remove(dir), unix.EBUSY) && time.Now().Before(end) {
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 	}
 }

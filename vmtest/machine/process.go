@@ -2,10 +2,19 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"runtime"
 	"syscall"
 )
+
+// installed fails with what to do if a program is not there.
+func installed(program string) error {
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("%w; as root, .ci/setup vm installs it", err)
+	}
+	return nil
+}
 
 // process is a child that cannot outlive this process.
 type process struct {
@@ -24,7 +33,10 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	go p.watch(started)
-	return p, <-started
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // watch ends with the process.
@@ -35,7 +47,6 @@ func (p *process) watch(started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err != nil {
-		p.err = err
 		return
 	}
 	if p.err = p.cmd.Wait(); p.err == nil {
@@ -45,6 +56,6 @@ func (p *process) watch(started chan<- error) {
 
 // kill returns when the process is gone.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails when it has ended, or never started
+	_ = p.cmd.Process.Kill() // fails when it has ended
 	<-p.ended
 }

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +17,10 @@ type runDir struct {
 	lock *os.File
 }
 
-const runDirPrefix = "vmtest-run-"
+const (
+	runDirPrefix = "vmtest-run-"
+	lockName     = "lock"
+)
 
 func newRunDir() (*runDir, error) {
 	clearRunDirs()
@@ -26,14 +28,30 @@ func newRunDir() (*runDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.Create(filepath.Join(path, "lock"))
+	lock, err := createLocked(filepath.Join(path, lockName))
+	if err != nil {
+		_ = os.RemoveAll(path)
+		return nil, err
+	}
+	return &runDir{path, lock}, nil
+}
+
+// createLocked makes a file that is locked from the moment it has its name: who
+// looks for unlocked ones never takes it for one.
+func createLocked(path string) (*os.File, error) {
+	f, err := os.Create(path + ".new")
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	return &runDir{path, lock}, nil
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
 }
 
 func (d *runDir) agentSocket() string { return filepath.Join(d.share(), "agent.sock") }
@@ -56,12 +74,9 @@ func (d *runDir) remove() {
 func clearRunDirs() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), runDirPrefix+"*"))
 	for _, dir := range dirs {
-		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // about to be locked
-		}
+		lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 		if err != nil {
-			continue
+			continue // not locked yet, or of another user
 		}
 		d := &runDir{dir, lock}
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -66,33 +64,21 @@ func exitCode(err error) int {
 
 // printError says what went wrong and, where it is known, what to do.
 func printError(w io.Writer, err error) {
-	var bad *config.Error
 	var coded *codedError
-	var sockets activation.AcquireError
-	var own *daemon.AskError
+	var refused *control.RefusedError
+	problems := daemon.Problems(err)
 	switch {
 	case err == nil:
-	case errors.As(err, &sockets):
-		for _, s := range sockets {
-			say(w, "error", s.Error())
-			say(w, "hint", s.Hint())
-		}
-	case errors.As(err, &bad):
-		for _, p := range bad.Problems {
-			hint := p.Hint
-			p.Hint = "" // it gets a line of its own
-			say(w, "error", p.String())
-			say(w, "hint", hint)
-		}
 	case errors.As(err, &coded):
-		say(w, "error", coded.Error())
-		say(w, "hint", coded.hint)
-	case errors.As(err, &own):
-		say(w, "error", err.Error())
-		say(w, "hint", cmp.Or(own.Hint, hintFor(err)))
-	default:
-		say(w, "error", err.Error())
-		say(w, "hint", hintFor(err))
+		problems = []control.Problem{{Error: coded.Error(), Hint: coded.hint}}
+	case errors.As(err, &refused) && len(refused.Problems) > 0:
+		problems = refused.Problems
+	case len(problems) == 1 && problems[0].Hint == "":
+		problems[0].Hint = hintFor(err)
+	}
+	for _, p := range problems {
+		say(w, "error", p.Error)
+		say(w, "hint", p.Hint)
 	}
 }
 

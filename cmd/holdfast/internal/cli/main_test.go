@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -39,6 +40,10 @@ func exitOn(err error) {
 type canned status.Status
 
 func (c canned) Status() status.Status { return status.Status(c) }
+
+func (c canned) Reload(context.Context) (status.Reload, error) {
+	return status.Reload{}, errors.New("it never changes")
+}
 
 // instance answers on a control socket with the status in a file, until it is
 // told to stop.

@@ -17,10 +17,9 @@ var logLevels = []string{string(config.LogDebug), string(config.LogInfo), string
 
 // serveFlags is what the command line of serve says.
 type serveFlags struct {
-	file     string
-	over     config.Overrides
-	logLevel string // "" = as configured
-	demo     bool
+	file string
+	over config.Overrides
+	demo bool
 }
 
 func newServe() *cobra.Command {
@@ -32,8 +31,9 @@ func newServe() *cobra.Command {
 may be missing if --upstream is given and sockets come from --listen or from a
 systemd socket unit.
 
-TERM and INT stop: open connections get drain_timeout to end, a second signal
-ends them at once.`,
+HUP puts the changed configuration into service, as holdfast reload does. TERM and
+INT stop: open connections get drain_timeout to end, a second signal ends them at
+once.`,
 		Example: `  holdfast serve --demo
   holdfast serve --listen tcp://:8080 --upstream tcp://127.0.0.1:9000`,
 		Args: noArgs,
@@ -47,7 +47,7 @@ ends them at once.`,
 			if flags.demo {
 				return serveDemo(cmd.Context(), flags)
 			}
-			return serve(flags, config.Source{
+			return serve(config.Source{
 				File:         flags.file,
 				FileOptional: !cmd.Flags().Changed("config"),
 				Environ:      os.Environ(),
@@ -61,7 +61,7 @@ ends them at once.`,
 	f.StringVar(&flags.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
 	f.StringVar(&flags.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
 	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket that a replacement asks (no effect in this version)")
-	f.StringVar(&flags.logLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
+	f.StringVar(&flags.over.LogLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
 	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
 	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
@@ -69,8 +69,8 @@ ends them at once.`,
 
 // check refuses flags that contradict each other.
 func (f serveFlags) check(cmd *cobra.Command) error {
-	if f.logLevel != "" && !slices.Contains(logLevels, f.logLevel) {
-		return usage(cmd, fmt.Errorf("--log-level is one of %q, not %q", logLevels, f.logLevel))
+	if f.over.LogLevel != "" && !slices.Contains(logLevels, f.over.LogLevel) {
+		return usage(cmd, fmt.Errorf("--log-level is one of %q, not %q", logLevels, f.over.LogLevel))
 	}
 	if !f.demo {
 		return nil
@@ -83,25 +83,7 @@ func (f serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// serve loads source and runs the daemon on it until that has stopped.
-func serve(flags serveFlags, source config.Source) error {
-	loaded, err := config.Load(source)
-	if err != nil {
-		return err
-	}
-	if flags.logLevel != "" {
-		loaded.Global.LogLevel = config.LogLevel(flags.logLevel)
-	}
-	if flags.demo { // an open page would hold up the stop for a minute
-		loaded.Global.DrainTimeout = config.Timeout{}
-	}
-	file := source.File
-	if _, err := os.Stat(file); source.FileOptional && err != nil {
-		file = "" // it was not there, and not needed
-	}
-	return daemon.Run(daemon.Options{
-		Config:     loaded,
-		ConfigFile: file,
-		Version:    thisBuild().Version,
-	})
+// serve runs the daemon on source until it has stopped.
+func serve(source config.Source) error {
+	return daemon.Run(daemon.Options{Source: source, Version: thisBuild().Version})
 }

@@ -26,7 +26,8 @@ func serveDemo(ctx context.Context, flags serveFlags) error {
 		fmt.Fprintln(os.Stderr, "demo: open http://127.0.0.1:8080/ in a browser, or curl it; Ctrl-C stops")
 	}
 	flags.over.Upstream = address.String()
-	err = serve(flags, config.Source{Environ: os.Environ(), Overrides: flags.over})
+	flags.over.DrainTimeout = "0" // an open page would hold up the stop for a minute
+	err = serve(config.Source{Environ: os.Environ(), Overrides: flags.over})
 	stop()
 	return errors.Join(err, wait())
 }

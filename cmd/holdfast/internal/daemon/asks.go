@@ -56,39 +56,114 @@ func listenControl(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenMetrics opens the metrics address. Without one it gives nil.
-func listenMetrics(a *config.Address) (net.Listener, error) {
-	if a == nil {
-		return nil, nil
-	}
-	l, err := listen(socketAddr(*a), sock.Options{})
+// listenMetrics opens the metrics address.
+func listenMetrics(a config.Address) (net.Listener, error) {
+	l, err := listen(socketAddr(a), sock.Options{})
 	if err != nil {
 		return nil, askError("metrics address "+a.String(), err)
 	}
 	return l, nil
 }
 
-// ask opens the instance to questions until stopAsks: on the control socket, and
-// over HTTP where metrics is not nil. The listeners are the servers' from now on.
-func (d *daemon) ask(control, metrics net.Listener) {
+// asks are the servers by which the instance is asked.
+type asks struct {
+	control *asked
+	metrics *asked // nil = off
+}
+
+// asked is one of them.
+type asked struct {
+	at       string // the address as configured
+	listener net.Listener
+	serve    func(ctx context.Context, l net.Listener) error
+	stop     context.CancelFunc // nil = it does not serve yet
+}
+
+// openAsks opens the sockets that global asks for. Those that are in service already
+// stay.
+func (d *daemon) openAsks(global config.Global) (asks, error) {
+	now := d.asksInService()
+	next := now
+	if now.control == nil || now.control.at != global.ControlSocket {
+		l, err := listenControl(global.ControlSocket)
+		if err != nil {
+			return asks{}, err
+		}
+		next.control = &asked{at: global.ControlSocket, listener: l, serve: d.serveControl}
+	}
+	switch {
+	case global.Metrics == nil:
+		next.metrics = nil
+	case now.metrics == nil || now.metrics.at != global.Metrics.String():
+		l, err := listenMetrics(*global.Metrics)
+		if err != nil {
+			return asks{}, errors.Join(err, next.closeOthers(now))
+		}
+		next.metrics = &asked{at: global.Metrics.String(), listener: l, serve: d.serveMetrics}
+	}
+	return next, nil
+}
+
+func (d *daemon) asksInService() asks {
+	if d.current == nil {
+		return asks{}
+	}
+	return d.current.asks
+}
+
+// each gives the servers that there are.
+func (a asks) each(yield func(*asked) bool) {
+	for _, one := range []*asked{a.control, a.metrics} {
+		if one != nil && !yield(one) {
+			return
+		}
+	}
+}
+
+// has tells whether one is among these.
+func (a asks) has(one *asked) bool { return one == a.control || one == a.metrics }
+
+// closeOthers closes the sockets that do not serve yet and are not in keep.
+func (a asks) closeOthers(keep asks) error {
+	var errs []error
+	for one := range a.each {
+		if !keep.has(one) {
+			errs = append(errs, one.listener.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// serveAsks starts the servers of next that are new, and ends those of former that
+// are not in next, when they have answered what they were asked.
+func (d *daemon) serveAsks(former, next asks) {
+	for one := range next.each {
+		if !former.has(one) {
+			d.start(one)
+		}
+	}
+	for one := range former.each {
+		if !next.has(one) {
+			one.stop()
+		}
+	}
+}
+
+// start lets a server answer until it is stopped. Its socket is its own from now on.
+func (d *daemon) start(one *asked) {
 	ctx, cancel := context.WithCancel(context.Background())
-	d.stopAsks = cancel
-	d.serving.Go(func() { d.serveControl(ctx, control) })
-	if metrics != nil {
-		d.serving.Go(func() { d.serveMetrics(ctx, metrics) })
-	}
+	one.stop = cancel
+	d.serving.Go(func() {
+		if err := one.serve(ctx, one.listener); err != nil {
+			d.failures <- err
+		}
+	})
 }
 
-// serveControl answers on the control socket until ctx ends.
-func (d *daemon) serveControl(ctx context.Context, l net.Listener) {
-	if err := control.Serve(ctx, l, d.engine, d.log); err != nil {
-		d.failures <- err
-	}
+func (d *daemon) serveControl(ctx context.Context, l net.Listener) error {
+	return control.Serve(ctx, l, d, d.log)
 }
 
-// serveMetrics answers on the metrics address until ctx ends.
-func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) {
-	if err := metrics.Serve(ctx, l, d.engine, d.log); err != nil {
-		d.failures <- err
-	}
+func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
+	return metrics.Serve(ctx, l, d, d.log)
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -72,12 +73,6 @@ func TestControlSocketThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestNoMetricsWithoutAnAddress(t *testing.T) {
-	l, err := listenMetrics(nil)
-	require.NoError(t, err)
-	assert.Nil(t, l)
-}
-
 func TestTheInstanceCanBeAskedOverBothWays(t *testing.T) {
 	cfg := configIn(shortDir(t))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,9 +105,9 @@ func TestTrafficGoesOnWhenNobodyCanAskAnyMore(t *testing.T) {
 	cfg := configIn(shortDir(t))
 	cfg.Upstreams[0].Servers = []config.Address{echo(t)}
 	var book logBook
-	d, err := start(t.Context(), Options{Config: cfg}, book.logger())
+	d, err := start(t.Context(), optionsFor(cfg), book.logger(), new(slog.LevelVar))
 	require.NoError(t, err)
-	signals := &signals{stop: make(chan string, 1)}
+	signals := &signals{stop: make(chan string, 1), until: t.Context()}
 	ended := make(chan struct{})
 	go func() {
 		d.run(signals)

@@ -53,7 +53,9 @@ func (d *daemon) extendStop(ctx context.Context, every time.Duration) {
 	again := time.NewTicker(every)
 	defer again.Stop()
 	for ctx.Err() == nil {
+		deadline, _ := ctx.Deadline()
 		d.tell(func() error { return d.notify.ExtendTimeout(extendBy) })
+		d.tell(func() error { return d.notify.Status(d.stopLine(deadline)) })
 		select {
 		case <-again.C:
 		case <-ctx.Done():

@@ -3,7 +3,7 @@ package daemon
 import (
 	"time"
 
-	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/activation"
 )
 
 // idleWatch tells when the instance has had no connection for exit_idle. Its zero
@@ -18,14 +18,14 @@ type idleWatch struct {
 // newIdleWatch watches where the config asks for it and every socket came from
 // systemd, which starts the service again for the next client. Without that an
 // exit would be an outage.
-func (d *daemon) newIdleWatch(sockets []proxy.Socket) idleWatch {
-	after := d.config.Global.ExitIdle
+func (d *daemon) newIdleWatch() idleWatch {
+	after := d.current.config.Global.ExitIdle
 	if after == 0 {
 		return idleWatch{}
 	}
-	for _, s := range sockets {
-		if !s.Shared {
-			d.log.Warn("exit_idle has no effect: not every socket came from systemd", "listener", s.Listener, "socket", s.Label)
+	for _, s := range d.sockets.inService {
+		if s.Origin != activation.Systemd {
+			d.log.Warn("exit_idle has no effect: not every socket came from systemd", "socket", s.Info.String())
 			return idleWatch{}
 		}
 	}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
@@ -23,20 +24,23 @@ func TestIdleIsOverOnlyWithoutConnectionsForTheWholeTime(t *testing.T) {
 
 func TestExitIdleNeedsEverySocketFromSystemd(t *testing.T) {
 	var book logBook
-	d := &daemon{config: &config.Config{}, log: book.logger()}
-	d.config.Global.ExitIdle = time.Minute
-	shared, own := proxy.Socket{Label: "tcp 127.0.0.1:80", Shared: true}, proxy.Socket{Label: "tcp 127.0.0.1:81", Listener: "own"}
+	d := &daemon{current: &generation{config: &config.Config{}}, log: book.logger()}
+	d.current.config.Global.ExitIdle = time.Minute
+	unit := activation.Socket{Listener: &sock.Listener{Info: sock.Info{Addr: sock.Unix("/run/unit")}}, Origin: activation.Systemd}
+	own := activation.Socket{Listener: &sock.Listener{Info: sock.Info{Addr: sock.Unix("/run/own")}}, Origin: activation.Bind}
 
-	w := d.newIdleWatch([]proxy.Socket{shared, shared})
+	d.sockets.inService = []activation.Socket{unit, unit}
+	w := d.newIdleWatch()
 	assert.NotNil(t, w.due())
 	w.stop()
 	assert.Empty(t, book.String())
 
-	w = d.newIdleWatch([]proxy.Socket{shared, own})
+	d.sockets.inService = []activation.Socket{unit, own}
+	w = d.newIdleWatch()
 	assert.Nil(t, w.due())
-	assert.Contains(t, book.String(), `socket="tcp 127.0.0.1:81"`)
+	assert.Contains(t, book.String(), `socket="unix /run/own"`)
 
-	d.config.Global.ExitIdle = 0
-	w = d.newIdleWatch([]proxy.Socket{shared})
+	d.current.config.Global.ExitIdle, d.sockets.inService = 0, nil
+	w = d.newIdleWatch()
 	assert.Nil(t, w.due())
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
 
-// newLog is the log of this process.
-func newLog(level config.LogLevel) *slog.Logger {
-	return slog.New(systemd.NewLogHandler(systemd.LogOptions{Identifier: "holdfast", Level: levelOf(level)}))
+// newLog is the log of this process. Its level may change.
+func newLog(level *slog.LevelVar) *slog.Logger {
+	return slog.New(systemd.NewLogHandler(systemd.LogOptions{Identifier: "holdfast", Level: level}))
 }
 
 func levelOf(l config.LogLevel) slog.Level {

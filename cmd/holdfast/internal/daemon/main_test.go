@@ -97,6 +97,38 @@ func configIn(dir string) *config.Config {
 	}
 }
 
+// optionsFor are those of an instance that reads cfg, as far as tests set it. They
+// need no file: it is in the environment.
+func optionsFor(cfg *config.Config) Options {
+	join := func(addresses []config.Address) string {
+		var list []string
+		for _, a := range addresses {
+			list = append(list, a.String())
+		}
+		return strings.Join(list, ",")
+	}
+	drain := cfg.Global.DrainTimeout.Duration.String()
+	if cfg.Global.DrainTimeout.Never {
+		drain = "never"
+	}
+	environ := []string{
+		"HOLDFAST_GLOBAL_CONTROL_SOCKET=" + cfg.Global.ControlSocket,
+		"HOLDFAST_GLOBAL_HANDOVER_SOCKET=" + cfg.Global.HandoverSocket,
+		"HOLDFAST_GLOBAL_DRAIN_TIMEOUT=" + drain,
+	}
+	if cfg.Global.Metrics != nil {
+		environ = append(environ, "HOLDFAST_GLOBAL_METRICS="+cfg.Global.Metrics.String())
+	}
+	for _, l := range cfg.Listeners {
+		prefix := "HOLDFAST_LISTENER_" + strings.ToUpper(l.Name)
+		environ = append(environ, prefix+"_LISTEN="+join(l.Listen), prefix+"_UPSTREAM="+l.Upstream)
+	}
+	for _, u := range cfg.Upstreams {
+		environ = append(environ, "HOLDFAST_UPSTREAM_"+strings.ToUpper(u.Name)+"_SERVERS="+join(u.Servers))
+	}
+	return Options{Source: config.Source{Environ: environ}, Version: "test"}
+}
+
 // running is an instance in this process, with the signals of this process.
 type running struct {
 	config  *config.Config
@@ -108,10 +140,15 @@ type running struct {
 // serving runs an instance until the test ends it.
 func serving(t *testing.T, cfg *config.Config) *running {
 	t.Helper()
+	return runningOn(t, cfg, optionsFor(cfg))
+}
+
+func runningOn(t *testing.T, cfg *config.Config, options Options) *running {
+	t.Helper()
 	procs := runtime.GOMAXPROCS(0)
 	r := &running{config: cfg, started: time.Now(), ended: make(chan error, 1)}
 	signals := catchSignals()
-	go func() { r.ended <- serve(Options{Config: cfg, Version: "test"}, signals, r.log.logger()) }()
+	go func() { r.ended <- serve(options, signals, r.log.logger(), new(slog.LevelVar)) }()
 	t.Cleanup(func() {
 		signals.release()
 		runtime.GOMAXPROCS(procs)

@@ -11,9 +11,10 @@ import (
 
 // signals are those that this process acts on.
 type signals struct {
-	stop  chan string // TERM or INT, by name
-	dump  chan struct{}
-	until context.Context // ends with the first of stop, also while nobody receives it
+	stop   chan string // TERM or INT, by name
+	dump   chan struct{}
+	reload chan struct{}
+	until  context.Context // ends with the first of stop, also while nobody receives it
 
 	first   context.CancelFunc
 	in      chan os.Signal
@@ -21,12 +22,12 @@ type signals struct {
 }
 
 // catchSignals takes the signals over from their defaults. A peer that is gone
-// must not end the process by PIPE; HUP must not either, when a terminal closes.
+// must not end the process by PIPE.
 func catchSignals() *signals {
-	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
+	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), reload: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
 	s.until, s.first = context.WithCancel(context.Background())
-	signal.Ignore(unix.SIGPIPE, unix.SIGHUP)
-	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
+	signal.Ignore(unix.SIGPIPE)
+	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
 	s.sorting.Go(s.sort)
 	return s
 }
@@ -36,10 +37,9 @@ func (s *signals) sort() {
 	for sig := range s.in {
 		switch sig {
 		case unix.SIGUSR1:
-			select {
-			case s.dump <- struct{}{}:
-			default: // one is due already
-			}
+			ask(s.dump)
+		case unix.SIGHUP:
+			ask(s.reload)
 		default:
 			s.first()
 			select {
@@ -50,10 +50,18 @@ func (s *signals) sort() {
 	}
 }
 
+// ask asks for one thing, unless that is due already.
+func ask(due chan<- struct{}) {
+	select {
+	case due <- struct{}{}:
+	default:
+	}
+}
+
 // release ends the catching. The signals do nothing from then on: one that comes
 // while the process exits must not make that a death by signal.
 func (s *signals) release() {
-	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGUSR1)
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
 	signal.Stop(s.in)
 	close(s.in)
 	s.sorting.Wait()

@@ -21,10 +21,9 @@ func TestStopSignalsAreACleanStop(t *testing.T) {
 	}
 }
 
-func TestHangupAndPipeAreIgnored(t *testing.T) {
+func TestPipeIsIgnored(t *testing.T) {
 	r := serving(t, configIn(shortDir(t)))
 	r.eventually(t, status.Running)
-	r.signal(t, unix.SIGHUP)
 	r.signal(t, unix.SIGPIPE)
 	r.signal(t, unix.SIGUSR1) // is sent after them, and arrives
 	r.log.eventually(t, "msg=state ")

@@ -1,8 +1,11 @@
 package daemon
 
 import (
-	"log/slog"
+	"errors"
 	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
@@ -10,37 +13,16 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
-// acquire gives the listening sockets of every listener, from where they are.
-func acquire(cfg *config.Config, inherited *activation.Source, log *slog.Logger) ([]proxy.Socket, error) {
-	wants := make([]activation.Want, len(cfg.Listeners))
+// wants are the listeners of a configuration.
+func wants(cfg *config.Config) []activation.Want {
+	list := make([]activation.Want, len(cfg.Listeners))
 	for i, l := range cfg.Listeners {
-		wants[i] = activation.Want{Name: l.Name, TakesAny: l.TakesAny()}
+		list[i] = activation.Want{Name: l.Name, TakesAny: l.TakesAny()}
 		for _, a := range l.Listen {
-			wants[i].Addrs = append(wants[i].Addrs, socketAddr(a))
+			list[i].Addrs = append(list[i].Addrs, socketAddr(a))
 		}
 	}
-	got, err := activation.Acquire(wants, []*activation.Source{inherited})
-	if err != nil {
-		return nil, err
-	}
-	for _, u := range got.Unwanted {
-		// The socket unit holds it too, so nobody in its queue is cut off.
-		log.Warn("descriptor not used", "name", u.Name, "socket", u.Info.String(), "reason", u.Reason)
-		_ = u.FD.Close()
-	}
-	for _, c := range got.Duplicates {
-		log.Debug("second descriptor of a socket closed", "name", c.Name, "socket", c.Addr.String(), "origin", string(c.Origin))
-	}
-	var sockets []proxy.Socket
-	for _, l := range got.Listeners {
-		for _, s := range l.Sockets {
-			sockets = append(sockets, proxy.Socket{
-				FD: s.FD.Raw(), Label: s.Info.String(), Listener: l.Name, Origin: string(s.Origin),
-				Shared: s.Origin == activation.Systemd, Close: s.Close,
-			})
-		}
-	}
-	return sockets, nil
+	return list
 }
 
 // socketAddr is the identity of the socket that a configured address means. The
@@ -50,5 +32,123 @@ func socketAddr(a config.Address) sock.Addr {
 		return sock.Unix(a.Path)
 	}
 	host, _ := netip.ParseAddr(a.Host) // the zero Addr, which is every address, for none
-	return sock.TCP(netip.AddrPortFrom(host, a.Port))
+	at := netip.AddrPortFrom(host, a.Port)
+	if a.Network == "udp" {
+		return sock.UDP(at)
+	}
+	return sock.TCP(at)
+}
+
+// holding is the sockets of this instance. The engine serves them; who opened and who
+// closes them is told apart here.
+type holding struct {
+	inService []activation.Socket
+	idle      []activation.Socket // of socket units, which a later configuration may want
+	leaving   leaving
+}
+
+// all are those that a new configuration may use.
+func (h *holding) all() []activation.Socket {
+	return append(h.inService[:len(h.inService):len(h.inService)], h.idle...)
+}
+
+// settle takes note of what an Acquire gave, when it is in service. Of the sockets
+// that no listener wants the socket units' stay here; the engine drains the others.
+func (h *holding) settle(got *activation.Result) {
+	h.inService = nil
+	for _, l := range got.Listeners {
+		h.inService = append(h.inService, l.Sockets...)
+	}
+	h.idle = nil
+	for _, s := range got.Idle {
+		if s.Origin == activation.Systemd {
+			h.idle = append(h.idle, s)
+		}
+	}
+	for _, u := range got.Unwanted {
+		if s, ok := u.Socket(); ok && u.Origin == activation.Systemd {
+			h.idle = append(h.idle, s)
+		}
+	}
+}
+
+// close closes what belongs to socket units, who go on listening. The engine has
+// closed the rest.
+func (h *holding) close() {
+	for _, s := range h.all() {
+		if s.Origin == activation.Systemd {
+			_ = s.FD.Close()
+		}
+	}
+}
+
+// served is a socket of a listener as the engine is handed it.
+func (d *daemon) served(listener string, s activation.Socket) proxy.Socket {
+	return proxy.Socket{
+		ID: s.Info.Cookie, FD: s.FD.Raw(), Label: s.Info.String(), Listener: listener, Origin: string(s.Origin),
+		Datagram: s.Info.Type == unix.SOCK_DGRAM, Shared: s.Origin == activation.Systemd,
+		Retire: func() { d.retire(s) }, Close: func() error { return d.closeSocket(s) },
+	}
+}
+
+// retire lets no new client get to a socket that drains, as far as the kernel can.
+func (d *daemon) retire(s activation.Socket) {
+	if err := s.Retire(); err != nil {
+		d.log.Debug("clients get to a socket until it is closed", "error", err.Error())
+	}
+}
+
+// closeSocket gives up a socket that no loop uses any more. One that the holder keeps
+// goes from there first: who is killed in between finds it again, and drains it.
+func (d *daemon) closeSocket(s activation.Socket) error {
+	defer d.sockets.leaving.remove(s)
+	switch {
+	case s.Origin == activation.Systemd:
+		return nil // see holding.close
+	case ending(d.ending.Load()) == handsOn:
+		return s.FD.Close() // its path stays too, for the next process
+	}
+	return errors.Join(d.keep.remove(s.StoreName()), s.Close())
+}
+
+// leaving are the sockets that no listener wants any more and that are open yet, as
+// there may be clients in their queues; each with the last generation that served it.
+// Its methods may be called from any goroutine.
+type leaving struct {
+	mu      sync.Mutex
+	sockets map[*sock.Listener]uint64
+}
+
+func (l *leaving) add(s activation.Socket, generation uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sockets == nil {
+		l.sockets = make(map[*sock.Listener]uint64)
+	}
+	l.sockets[s.Listener] = generation
+}
+
+func (l *leaving) remove(s activation.Socket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sockets, s.Listener)
+}
+
+func (l *leaving) includes(s activation.Socket) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, leaves := l.sockets[s.Listener]
+	return leaves
+}
+
+// has tells whether there are any of a generation.
+func (l *leaving) has(generation uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range l.sockets {
+		if g == generation {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -51,7 +52,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 			cfg := everySocket(dir)
 			c.spoil(cfg)
 			before := leaktest.Descriptors()
-			_, err := start(t.Context(), Options{Config: cfg}, quiet)
+			_, err := start(t.Context(), optionsFor(cfg), quiet, new(slog.LevelVar))
 			require.ErrorContains(t, err, c.error)
 			assert.Empty(t, filesIn(t, dir))
 			assert.Empty(t, leaktest.Opened(before))
@@ -69,7 +70,7 @@ func init() {
 				return err
 			}
 			runtime.GOMAXPROCS(1)
-			d, err := start(context.Background(), Options{Config: everySocket(os.Getenv("DIR"))}, quiet)
+			d, err := start(context.Background(), optionsFor(everySocket(os.Getenv("DIR"))), quiet, new(slog.LevelVar))
 			switch {
 			case err == nil:
 				d.stop(nil)

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// reloadTimeout is how long a reload may take, with those that come before it.
+const reloadTimeout = time.Minute
+
+func newReload() *cobra.Command {
+	var (
+		socket string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Put the changed configuration into service",
+		Long: `Has the running instance read its configuration again, and says what became of
+each listening socket when that is in service. Connections are not touched: those
+of a listener that is gone get drain_timeout to end.
+
+If anything is wrong with the configuration the instance stays as it is, and all
+that is wrong is listed. The exit code is 1 then, and 7 if no instance runs.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if socket == "" {
+				socket = config.FindControlSocket(os.Environ())
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), reloadTimeout, fmt.Errorf("not done within %v", reloadTimeout))
+			defer cancel()
+			done, err := control.NewClient(socket).Reload(ctx)
+			var refused *control.RefusedError
+			switch {
+			case asJSON && errors.As(err, &refused):
+				return printRefusal(cmd.OutOrStdout(), refused)
+			case err != nil:
+				return err
+			case asJSON:
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(done)
+			}
+			return printReload(cmd.OutOrStdout(), done)
+		},
+	}
+	controlFlag(cmd, &socket)
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// printRefusal says why a reload was refused, for programs.
+func printRefusal(w io.Writer, refused *control.RefusedError) error {
+	err := json.NewEncoder(w).Encode(struct {
+		Error    string            `json:"error"`
+		Problems []control.Problem `json:"problems"`
+	}{refused.Reason, refused.Problems})
+	return errors.Join(err, &codedError{code: exitFailed})
+}
+
+// printReload lists what is not as it was, and counts the rest.
+func printReload(w io.Writer, done status.Reload) error {
+	t := newTable(w)
+	counts := map[status.ChangeKind]int{}
+	for _, c := range done.Changes {
+		counts[c.Change]++
+		if c.Change != status.Kept {
+			t.row(string(c.Change), printable(c.Socket), printable(strings.Join(c.Names, ",")))
+		}
+	}
+	t.flush()
+	var parts []string
+	for _, kind := range []status.ChangeKind{status.Kept, status.Bound, status.Taken, status.Drains, status.Closed} {
+		if n := counts[kind]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	_, err := fmt.Fprintf(w, "generation %d: %s\n", done.Generation, strings.Join(parts, ", "))
+	return err
+}

@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// lookupPatience is how long a start or a reload waits for the names of servers.
+// Clients of a start wait in the queues meanwhile.
+const lookupPatience = 5 * time.Second
+
+// generation is one configuration with what it needs to be served.
+//
+//	prepare ──► keep ──► commit ──► in service
+//	   └────────refused────┴──► abandon: as if it had never been
+//
+// Up to commit everything is opened beside what is in service, and nothing of that is
+// touched. Who is killed in between leaves sockets in the store that no configuration
+// wants, or one that wants them and was not in service yet: the next start serves
+// either.
+type generation struct {
+	number uint64
+	inputs config.Inputs
+	config *config.Config
+	got    *activation.Result  // the sockets of its listeners
+	bound  []activation.Socket // of those, the ones that were made for it
+	asks   asks
+	pushed []string // names under which the store got what it had not
+}
+
+// prepare opens what a configuration needs and the instance has not.
+func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
+	cfg, err := inputs.Parse()
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{number: number, inputs: inputs, config: cfg}
+	if g.asks, err = d.openAsks(cfg.Global); err != nil {
+		return nil, err
+	}
+	if g.got, err = activation.Acquire(wants(cfg), d.sockets.all(), sources); err != nil {
+		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
+	}
+	g.bound = made(g.got, d.sockets.inService)
+	return g, nil
+}
+
+// made are the bound sockets of an Acquire that were not held before.
+func made(got *activation.Result, held []activation.Socket) []activation.Socket {
+	known := make(map[*sock.Listener]bool, len(held))
+	for _, s := range held {
+		known[s.Listener] = true
+	}
+	var sockets []activation.Socket
+	for _, l := range got.Listeners {
+		for _, s := range l.Sockets {
+			if s.Origin == activation.Bind && !known[s.Listener] {
+				sockets = append(sockets, s)
+			}
+		}
+	}
+	return sockets
+}
+
+// abandon gives back what was opened for a generation that is not to be.
+func (d *daemon) abandon(g *generation) error {
+	return errors.Join(d.keep.remove(g.pushed...), g.got.Close(), g.asks.closeOthers(d.asksInService()))
+}
+
+// keepGeneration has the holder keep what the next process needs to serve a
+// generation: the sockets that were bound for it, and itself. All of it is kept, or
+// nothing.
+func (d *daemon) keepGeneration(g *generation) error {
+	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
+	for i, former := range d.kept.generations() {
+		if i == 0 || d.sockets.leaving.has(former.Number) {
+			k.Older = append(k.Older, former)
+		}
+	}
+	var err error
+	if g.pushed, err = d.keep.push(g.bound, k); err != nil {
+		return err
+	}
+	d.kept = k
+	return nil
+}
+
+// commit puts a generation into service. It fails only if until is canceled.
+func (d *daemon) commit(until context.Context, g *generation) ([]status.Change, error) {
+	for _, s := range g.got.Idle {
+		d.sockets.leaving.add(s, d.number())
+	}
+	names, cancel := context.WithTimeout(until, lookupPatience)
+	defer cancel()
+	changes, err := d.engine.Apply(names, d.plan(g))
+	if err != nil {
+		return nil, errors.Join(err, d.abandon(g))
+	}
+	former := d.asksInService()
+	d.current = g
+	d.serveAsks(former, g.asks)
+	d.sockets.settle(g.got)
+	d.keep.settle(g.number)
+	d.level.Set(levelOf(g.config.Global.LogLevel))
+	d.idle.stop()
+	d.idle = d.newIdleWatch()
+	return changes, nil
+}
+
+// plan is a generation as the engine takes it.
+func (d *daemon) plan(g *generation) proxy.Plan {
+	fresh := make(map[*sock.Listener]bool, len(g.bound))
+	for _, s := range g.bound {
+		fresh[s.Listener] = true
+	}
+	p := proxy.Plan{Generation: g.number, Config: g.config}
+	for _, l := range g.got.Listeners {
+		for _, s := range l.Sockets {
+			served := d.served(l.Name, s)
+			served.Bound = fresh[s.Listener]
+			p.Sockets = append(p.Sockets, served)
+		}
+	}
+	return p
+}

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/proxy"
+)
+
+// tookBack is what the holder kept for this process.
+type tookBack struct {
+	store   fdstore.Returned
+	sockets *activation.Source
+	kept    kept // zero when nothing was kept, or nothing that this version can read
+}
+
+// takeBack takes what came from the store out of what came from socket units.
+func takeBack(units *activation.Source, log *slog.Logger) tookBack {
+	stored := units.Split(isStored, activation.Store)
+	held := make([]fdstore.Held, len(stored.Offers))
+	for i, o := range stored.Offers {
+		held[i] = fdstore.Held(o)
+	}
+	stored.Offers = nil
+	back := tookBack{store: fdstore.Reconcile(held, isOurs), sockets: stored}
+	for _, s := range back.store.Stale {
+		log.Warn("stored descriptor dropped", "name", s.Name, "reason", s.Reason)
+	}
+	for _, f := range back.store.Foreign {
+		log.Warn("stored descriptor left alone: this version does not know it", "name", f.Name)
+	}
+	for _, h := range back.store.Known {
+		if sock.IsStoreName(h.Name) {
+			back.sockets.Offers = append(back.sockets.Offers, activation.Offer(h))
+			continue
+		}
+		k, err := readKept(h.FD)
+		if err != nil {
+			log.Warn("kept configuration not read", "name", h.Name, "error", err.Error())
+		} else if k.Current.Number > back.kept.Current.Number {
+			back.kept = k
+		}
+	}
+	return back
+}
+
+// close closes the copies of what the store goes on keeping and this process needs no
+// more.
+func (b tookBack) close() {
+	_ = b.sockets.Close()
+	for _, h := range b.store.Foreign {
+		_ = h.FD.Close()
+	}
+	for _, h := range b.store.Known {
+		if !sock.IsStoreName(h.Name) {
+			_ = h.FD.Close()
+		}
+	}
+}
+
+func readKept(fd *sock.FD) (kept, error) {
+	content, err := fdstore.ReadMemfd(fd.Raw(), mostKept)
+	if err != nil {
+		return kept{}, err
+	}
+	return decodeKept(content)
+}
+
+// serveLeftovers serves who waits in the queues of sockets that came back from the
+// store and that the configuration does not want any more, by the last one that had
+// them. They are in service from here on; the commit that follows drains them.
+func (d *daemon) serveLeftovers(until context.Context, got *activation.Result) {
+	left := d.leftovers(got)
+	var plans []proxy.Plan
+	for _, former := range d.kept.generations() {
+		if len(left) == 0 {
+			break
+		}
+		var p proxy.Plan
+		if p, left = d.planFor(former, left); len(p.Sockets) > 0 {
+			plans = append(plans, p)
+		}
+	}
+	for _, s := range left {
+		d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
+		if err := d.closeSocket(s); err != nil {
+			d.log.Warn("cannot close socket", "socket", s.Info.String(), "error", err.Error())
+		}
+	}
+	for _, p := range slices.Backward(plans) { // the oldest is put into service first
+		if _, err := d.engine.Apply(until, p); err != nil {
+			return // told to stop: commit says so, too
+		}
+	}
+}
+
+// planFor gives a former generation those of the sockets that it had, and returns the
+// rest.
+func (d *daemon) planFor(former keptGeneration, sockets []activation.Socket) (p proxy.Plan, rest []activation.Socket) {
+	cfg, err := former.Inputs.Parse()
+	if err != nil {
+		d.log.Warn("a kept configuration is not understood any more", "generation", former.Number, "error", err.Error())
+		return p, sockets
+	}
+	p = proxy.Plan{Generation: former.Number, Config: cfg}
+	for i, matched := range activation.Match(wants(cfg), sockets) {
+		for _, s := range matched {
+			d.sockets.leaving.add(s, former.Number)
+			p.Sockets = append(p.Sockets, d.served(cfg.Listeners[i].Name, s))
+			d.log.Info("socket is not wanted any more: its queue is served", "socket", s.Info.String(), "listener", cfg.Listeners[i].Name)
+		}
+	}
+	rest = slices.DeleteFunc(slices.Clone(sockets), func(s activation.Socket) bool { return d.sockets.leaving.includes(s) })
+	return p, rest
+}
+
+// leftovers are the sockets of the store that no listener wants. What else came and
+// is of no use is named, and given up; sockets of units stay for a later reload.
+func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
+	var left []activation.Socket
+	for _, u := range got.Unwanted {
+		s, isSocket := u.Socket()
+		if isSocket && u.Origin == activation.Store {
+			left = append(left, s)
+			continue
+		}
+		d.log.Warn("descriptor not used", "name", u.Name, "origin", string(u.Origin), "socket", u.Info.String(), "reason", u.Reason)
+		if !isSocket {
+			_ = u.FD.Close() // where it came from has it too
+		}
+		if u.Origin == activation.Store {
+			d.dropFromStore(u.Name)
+		}
+	}
+	for _, c := range got.Duplicates {
+		d.log.Debug("second descriptor of a socket closed", "name", c.Name, "socket", c.Addr.String(), "origin", string(c.Origin))
+		if c.Origin == activation.Store {
+			d.dropFromStore(c.Name)
+		}
+	}
+	return left
+}
+
+func (d *daemon) dropFromStore(name string) {
+	if err := d.keep.remove(name); err != nil {
+		d.log.Warn("cannot take a descriptor out of the store", "name", name, "error", err.Error())
+	}
+}

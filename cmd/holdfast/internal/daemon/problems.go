@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"errors"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+)
+
+// Problems is what is wrong with a configuration, or in the way of serving it, each
+// with what to do about it where that is known. For nil it is empty.
+func Problems(err error) []control.Problem {
+	var bad *config.Error
+	var sockets activation.AcquireError
+	var own *AskError
+	var full *fdstore.FullError
+	var problems []control.Problem
+	switch {
+	case err == nil:
+	case errors.As(err, &bad):
+		for _, p := range bad.Problems {
+			hint := p.Hint
+			p.Hint = "" // it gets a line of its own
+			problems = append(problems, control.Problem{Error: p.String(), Hint: hint})
+		}
+	case errors.As(err, &sockets):
+		for _, s := range sockets {
+			problems = append(problems, control.Problem{Error: s.Error(), Hint: s.Hint()})
+		}
+	case errors.As(err, &own):
+		problems = append(problems, control.Problem{Error: own.Error(), Hint: own.Hint})
+	case errors.As(err, &full):
+		problems = append(problems, control.Problem{Error: err.Error(), Hint: "raise FileDescriptorStoreMax= of the unit"})
+	default:
+		problems = append(problems, control.Problem{Error: err.Error()})
+	}
+	return problems
+}

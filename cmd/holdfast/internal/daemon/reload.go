@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// errStopping is why an instance that is told to stop reads no configuration.
+var errStopping = errors.New("the instance is stopping")
+
+// reload asks run for a reload.
+type reload struct {
+	answer chan<- answer // has room for one
+}
+
+type answer struct {
+	done status.Reload
+	err  error
+}
+
+// Reload reads the configuration again and puts it into service. It returns when that
+// is done or refused. Reloads are done one after the other, in the order in which they
+// are asked for. It may be called from any goroutine; a reload that has begun goes on
+// when ctx ends.
+func (d *daemon) Reload(ctx context.Context) (status.Reload, error) {
+	answered := make(chan answer, 1)
+	select {
+	case d.reloads <- reload{answered}:
+	case <-d.stopping:
+		return status.Reload{}, errStopping
+	case <-ctx.Done():
+		return status.Reload{}, ctx.Err()
+	}
+	a := <-answered
+	if a.err != nil {
+		return a.done, &control.RefusedError{Reason: a.err.Error(), Problems: Problems(a.err)}
+	}
+	return a.done, nil
+}
+
+// reload puts the configuration into service as it is now. If that is refused
+// everything is as before, and status says why until a reload succeeds. The service
+// manager is told of the beginning and the end, whatever the end is: under a unit of
+// Type=notify-reload "systemctl reload" waits for it.
+func (d *daemon) reload(until context.Context) (status.Reload, error) {
+	d.tell(d.notify.Reloading)
+	changes, err := d.change(until)
+	if err != nil {
+		d.refused(err)
+	} else {
+		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(d.current.number, changes)...)
+	}
+	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+d.statusLine()) })
+	return status.Reload{Generation: d.current.number, Changes: changes}, err
+}
+
+// change makes the configuration, as it is now, the one in service.
+func (d *daemon) change(until context.Context) ([]status.Change, error) {
+	inputs, err := d.source.Read()
+	if err != nil {
+		return nil, err
+	}
+	g, err := d.prepare(d.current.number+1, inputs)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.keepGeneration(g); err != nil {
+		return nil, errors.Join(err, d.abandon(g))
+	}
+	return d.commit(until, g)
+}
+
+// refused notes why a configuration is not in service.
+func (d *daemon) refused(err error) {
+	d.engine.Refused(err.Error())
+	for _, p := range Problems(err) {
+		attrs := []any{"generation", d.current.number}
+		if p.Hint != "" {
+			attrs = append(attrs, "hint", p.Hint)
+		}
+		d.log.Error("configuration refused: "+p.Error, attrs...)
+	}
+}
+
+func reloadAttrs(generation uint64, changes []status.Change) []slog.Attr {
+	counts := map[status.ChangeKind]int{}
+	for _, c := range changes {
+		counts[c.Change]++
+	}
+	attrs := []slog.Attr{slog.Uint64("generation", generation)}
+	for _, kind := range []status.ChangeKind{status.Kept, status.Bound, status.Taken, status.Drains, status.Closed} {
+		if n := counts[kind]; n > 0 {
+			attrs = append(attrs, slog.Int(string(kind), n))
+		}
+	}
+	return attrs
+}

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/systemd"
+)
+
+// Run serves until a signal stops it. An error means that it could not start, and
+// then nothing of it is left.
+func Run(o Options) error {
+	signals := catchSignals()
+	defer signals.release()
+	level := new(slog.LevelVar)
+	return serve(o, signals, newLog(level), level)
+}
+
+// serve is Run with its surroundings.
+func serve(o Options, signals *signals, log *slog.Logger, level *slog.LevelVar) error {
+	d, err := start(signals.until, o, log, level)
+	if errors.Is(err, context.Canceled) {
+		log.Info("stopped while starting")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.run(signals)
+	return nil
+}
+
+// start brings everything up, or nothing. It waits for nothing any more when until
+// ends; the error is context.Canceled then.
+func start(until context.Context, o Options, log *slog.Logger, level *slog.LevelVar) (_ *daemon, err error) {
+	notify, err := systemd.NotifierFromEnv()
+	if err != nil {
+		log.Warn("cannot notify the service manager", "error", err.Error())
+	}
+	watchdog, err := systemd.WatchdogFromEnv()
+	if err != nil {
+		log.Warn("no watchdog", "error", err.Error())
+	}
+	units := activation.FromSystemd(log)
+	defer units.Close()
+	back := takeBack(units, log)
+	defer back.close()
+
+	d := &daemon{
+		source: o.Source, log: log, level: level, notify: notify,
+		keep: openKeeping(notify, back.store, log), kept: back.kept,
+		failures: make(chan error, 2), reloads: make(chan reload), stopping: make(chan struct{}),
+	}
+	g, refusal, err := d.firstGeneration(units, back.sockets)
+	if err != nil {
+		return nil, err
+	}
+	level.Set(levelOf(g.config.Global.LogLevel))
+	warnNoEffect(log, g.config.Global, config.DefaultGlobal(os.Environ()))
+	if err := d.keepGeneration(g); err != nil {
+		// Better to serve what does not outlive this process than not to serve.
+		log.Error("not kept when this process ends", "error", err.Error())
+	}
+	d.engine, err = proxy.New(proxy.Options{Version: o.Version, Loops: spreadLoops(), Descriptors: raiseDescriptors(log), Log: log})
+	if err != nil {
+		return nil, errors.Join(err, d.abandon(g))
+	}
+	d.serveLeftovers(until, g.got)
+	if _, err := d.commit(until, g); err != nil {
+		d.tell(d.notify.Stopping)
+		d.ending.Store(int32(d.whichEnding()))
+		d.engine.Stop(until, true)
+		return nil, err
+	}
+	if refusal != nil {
+		d.refused(refusal)
+	}
+	d.watch(watchdog)
+	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+d.statusLine()) })
+	log.Info("serving", "version", o.Version, "config", g.inputs.File, "generation", g.number,
+		"listeners", len(g.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
+	return d, nil
+}
+
+// firstGeneration prepares the configuration as it is now. If that cannot be served,
+// and one was in service before a restart, the instance goes on with that one: a
+// mistake in a file must not cost a client. refusal says what is wrong then.
+func (d *daemon) firstGeneration(sources ...*activation.Source) (g *generation, refusal, err error) {
+	last := d.kept.Current
+	inputs, err := d.source.Read()
+	if err == nil {
+		number := last.Number
+		if number == 0 || !inputs.Equal(last.Inputs) {
+			number++
+		}
+		g, err = d.prepare(number, inputs, sources...)
+	}
+	if err == nil || last.Number == 0 {
+		return g, nil, err
+	}
+	g, lastErr := d.prepare(last.Number, last.Inputs, sources...)
+	if lastErr != nil {
+		return nil, nil, err
+	}
+	return g, err, nil
+}

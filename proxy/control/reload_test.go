@@ -1,0 +1,43 @@
+package control
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// willing is an instance that reloads.
+type willing struct{ canned }
+
+var reloaded = status.Reload{Generation: 8, Changes: []status.Change{
+	{Socket: "tcp 127.0.0.1:8080", Names: []string{"web"}, Origin: "bind", Change: status.Bound},
+}}
+
+func (willing) Reload(context.Context) (status.Reload, error) { return reloaded, nil }
+
+func TestAReloadSaysWhatChanged(t *testing.T) {
+	path := socketPath(t)
+	listener := listen(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, listener, willing{sample}, quiet()) }()
+	done, err := NewClient(path).Reload(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, reloaded, done)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+func TestARefusedReloadSaysAllReasons(t *testing.T) {
+	path := socketPath(t)
+	startServer(t, path, quiet())
+	_, err := NewClient(path).Reload(t.Context())
+	var refused *RefusedError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, errRefused, refused)
+	assert.EqualError(t, err, "control socket "+path+": one\ntwo")
+}
