@@ -103,8 +103,8 @@ func TestTurnWaitsForEveryLoop(t *testing.T) {
 	turned := make(chan error, 1)
 	go func() { turned <- r.relay.Turn(t.Context()) }()
 	select {
-	case <-turned:
-		require.Fail(t, "one loop hangs")
+	case err := <-turned:
+		require.Fail(t, "one loop hangs", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(hold)

@@ -43,7 +43,7 @@ type daemon struct {
 	sockets holding
 	keep    keeping
 	idle    idleWatch
-	ending  atomic.Int32 // an ending; read by who closes sockets
+	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
 	serving  sync.WaitGroup // control socket, metrics, watchdog
 	unwatch  context.CancelFunc
@@ -109,13 +109,12 @@ func (d *daemon) number() uint64 {
 func (d *daemon) stop(further <-chan string) {
 	close(d.stopping)
 	d.tell(d.notify.Stopping)
-	end := d.whichEnding()
-	d.ending.Store(int32(end))
+	d.handsOn.Store(d.isSucceeded())
 	drain, over := d.drain(d.current.config.Global.DrainTimeout, further)
-	d.engine.Stop(drain, end == handsOn)
+	d.engine.Stop(drain, d.handsOn.Load())
 	over()
 	d.sockets.close()
-	if end == stops {
+	if !d.handsOn.Load() {
 		d.keep.clear()
 	}
 	for one := range d.current.asks.each {

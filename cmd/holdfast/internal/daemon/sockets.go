@@ -105,7 +105,7 @@ func (d *daemon) closeSocket(s activation.Socket) error {
 	switch {
 	case s.Origin == activation.Systemd:
 		return nil // see holding.close
-	case ending(d.ending.Load()) == handsOn:
+	case d.handsOn.Load():
 		return s.FD.Close() // its path stays too, for the next process
 	}
 	return errors.Join(d.keep.remove(s.StoreName()), s.Close())

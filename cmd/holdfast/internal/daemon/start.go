@@ -73,7 +73,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	d.serveLeftovers(until, g.got)
 	if _, err := d.commit(until, g); err != nil {
 		d.tell(d.notify.Stopping)
-		d.ending.Store(int32(d.whichEnding()))
+		d.handsOn.Store(d.isSucceeded())
 		d.engine.Stop(until, true)
 		return nil, err
 	}
