@@ -7,7 +7,14 @@
 //
 //	engine, err := proxy.New(proxy.Options{Version: "1.0", Descriptors: 20000, Log: log})
 //	…
-//	engine.Start(ctx, cfg, sockets)
+//	changes, err := engine.Apply(ctx, proxy.Plan{Generation: 1, Config: cfg, Sockets: sockets})
 //	…
-//	engine.Stop(ctx) // until ctx ends, connections may finish
+//	engine.Stop(ctx, false) // until ctx ends, connections may finish
+//
+// # Generations
+//
+// Each Apply puts one configuration into service, as a generation. A connection is of
+// the generation that accepted it, to its end. apply.go compares the sockets of two
+// generations, pool.go their upstreams; drain.go is how a socket goes that nobody wants
+// any more, and stop.go how all go.
 package proxy
