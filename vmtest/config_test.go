@@ -14,7 +14,8 @@ const (
 
 // webToApp is a configuration with one listener, which opens these addresses
 // beside the sockets of a socket unit. Connections get little time to end, since
-// most scenarios do not wait for them.
+// most scenarios do not wait for them. Other settings of [global] go over it by the
+// environment, with a DropIn of "[Service]\nEnvironment=HOLDFAST_GLOBAL_ACCESS_LOG=true\n".
 func webToApp(listen ...string) string { return webToAppDraining(500*time.Millisecond, listen...) }
 
 func webToAppDraining(drain time.Duration, listen ...string) string {

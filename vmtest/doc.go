@@ -16,8 +16,12 @@
 //
 // One machine a release serves all scenarios. Each finds it as it was after boot:
 // units named holdfast* and vmtest-* are stopped, and the files that a scenario
-// wrote are removed, with the user that holdfast runs as. One that fails has the journal of its time and the state of
-// those units in its log.
+// wrote are removed, with the user that holdfast runs as. Anything else that a
+// scenario starts or changes, a unit of another name, a setting of the kernel, an
+// address, would be there for the next one: start commands with Guest.StartUnit,
+// and undo the rest with defer. A machine that a scenario brings down is replaced.
+// A scenario that fails has the journal of its time and the state of those units in
+// its log, or the console of a machine that is gone.
 //
 // The environment can say more:
 //

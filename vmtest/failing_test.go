@@ -49,7 +49,7 @@ func TestASocketUnitGoesOnStartingAServiceThatCannotStart(t *testing.T) {
 		g.DropIn("holdfast.socket", "[Socket]\nTriggerLimitBurst=3\n")
 		g.StartEcho(app)
 		g.Run("systemctl", "start", "holdfast.socket")
-		g.Run("systemd-run", "--quiet", "--no-block", "--unit=vmtest-client", "--service-type=oneshot", "--remain-after-exit", "bash", "-c", client)
+		g.StartUnit("client", "--no-block", "--service-type=oneshot", "--remain-after-exit", "bash", "-c", client)
 		g.Await("many starts that fail", func() bool { return bytes.Count(g.Read(starts), []byte("\n")) >= 10 })
 
 		g.DropIn("holdfast.service", "[Service]\nRestart=no\n")

@@ -31,18 +31,19 @@ func newGuest(t *testing.T, s *slot) *Guest {
 	t.Helper()
 	m := s.running
 	g := &Guest{t: t, machine: m, Systemd: s.systemd}
-	g.began = g.Run("date", "+%s.%N")
-	g.stale = true // the last scenario's were removed
 	t.Cleanup(func() {
-		if !m.Alive() {
-			t.Logf("the machine is gone; its console:\n%s", m.Console())
-			return
-		}
-		if t.Failed() {
+		if t.Failed() && m.Alive() {
 			g.diagnose()
 		}
-		g.clean()
+		if m.Alive() {
+			g.clean()
+		}
+		if !m.Alive() {
+			t.Errorf("the machine is gone, the next scenario gets another; its console:\n%s", m.Console())
+		}
 	})
+	g.began = g.Run("date", "+%s.%N")
+	g.stale = true // the last scenario's were removed
 	return g
 }
 
@@ -104,6 +105,13 @@ func (g *Guest) Await(what string, holds func() bool) {
 func (g *Guest) AwaitUnit(unit, property, value string) {
 	g.t.Helper()
 	g.Await(unit+" "+property+"="+value, func() bool { return g.Property(unit, property) == value })
+}
+
+// StartUnit starts a command as the unit vmtest-NAME, which is stopped after the
+// scenario. Options of systemd-run(1) may stand before the command.
+func (g *Guest) StartUnit(name string, args ...string) {
+	g.t.Helper()
+	g.Run(append([]string{"systemd-run", "--quiet", "--unit=vmtest-" + name}, args...)...)
 }
 
 // Property is a property of a unit, as systemctl show has it.

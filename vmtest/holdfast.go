@@ -52,16 +52,26 @@ func (g *Guest) DropIn(unit, settings string) {
 // Status is what the running instance says of itself, as far as scenarios look
 // at it.
 type Status struct {
-	PID       int
-	Listeners struct {
-		Sockets []struct {
-			Socket   string
-			Names    []string
-			Origin   string
-			Accepted int
-		}
+	PID        int
+	Generation int
+	State      string
+	Holder     string
+	Listeners  struct {
+		LastError string `json:"last_error"`
+		Sockets   []Socket
 	}
 	Connections struct{ Active, Accepted, Failed int }
+}
+
+// Socket is a listening socket in a Status.
+type Socket struct {
+	Socket      string
+	Names       []string
+	State       string
+	Generations []int
+	Origin      string
+	Connections int
+	Accepted    int
 }
 
 // Status asks the running instance.

@@ -18,7 +18,7 @@ servers = "tcp://127.0.0.1:6379"
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		g.Install(config)
 		g.DropIn("holdfast.socket", "[Socket]\nFileDescriptorName=redis\nListenStream=\nListenStream=6380\n")
-		g.Run("systemd-run", "--quiet", "--unit=vmtest-redis", "redis-server", "--save", "")
+		g.StartUnit("redis", "redis-server", "--save", "")
 		g.Run("systemctl", "start", "holdfast.socket")
 		assert.Equal(t, "OK", g.Run("redis-cli", "-p", "6380", "set", "key", "value"))
 		assert.Equal(t, "value", g.Run("redis-cli", "-p", "6380", "get", "key"))

@@ -73,10 +73,19 @@ var slots = sync.OnceValues(func() ([]*slot, error) {
 		}
 	}
 	if len(list) < len(names) || len(list) == 0 {
-		return nil, fmt.Errorf("VMTEST_RELEASES=%s names a release that there is no image for", strings.Join(names, ","))
+		return nil, fmt.Errorf("VMTEST_RELEASES=%s: there are images of %s, or all", strings.Join(names, ","), strings.Join(suites(), ", "))
 	}
 	return list, nil
 })
+
+// suites are the names of all releases that there are images for.
+func suites() []string {
+	var names []string
+	for _, r := range image.Releases {
+		names = append(names, r.Suite)
+	}
+	return names
+}
 
 // ensureMachine boots one if none runs: at the first scenario, and after one that
 // has brought the last machine down.

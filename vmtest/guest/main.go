@@ -4,6 +4,8 @@
 //	agent   runs commands for the tests, and carries files
 //	echo    a server that sends back what it gets
 //	load    clients that count what a proxy lost
+//	call    one connection to each address
+//	push    puts descriptors into the store of its unit
 //
 // As process 1 it is the init of the initial RAM disk, which mounts the root and
 // gives way to systemd.
@@ -29,7 +31,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: guest agent | echo ADDRESS… | load [FLAGS] ADDRESS…")
+		return fmt.Errorf("usage: guest agent | echo ADDRESS… | load [FLAGS] ADDRESS… | call ADDRESS… | push NAME…")
 	}
 	switch verb, args := args[0], args[1:]; verb {
 	case "agent":
@@ -38,6 +40,10 @@ func run(args []string) error {
 		return runEcho(args)
 	case "load":
 		return runLoad(args)
+	case "call":
+		return runCall(args)
+	case "push":
+		return runPush(args)
 	default:
 		return fmt.Errorf("no verb %q", verb)
 	}

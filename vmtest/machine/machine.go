@@ -54,6 +54,9 @@ const (
 	// answerPatience is how long the agent may take to say that the time of a
 	// command is up, before the machine counts as hung.
 	answerPatience = 30 * time.Second
+	// endPatience is for a machine to end after its line has broken: a panic of its
+	// kernel breaks the line first.
+	endPatience = time.Second
 )
 
 // Machine is a booted image.
@@ -71,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Machine, error) {
 	}
 	m := &Machine{dir: dir}
 	if err := m.boot(ctx, o); err != nil {
-		m.Close()
+		defer m.Close() // takes the console with it
 		return nil, fmt.Errorf("boot %s in %s: %w\n%s", o.Image.Release.Suite, o.Driver, err, m.Console())
 	}
 	return m, nil
@@ -172,8 +175,13 @@ func (m *Machine) call(ctx context.Context, method string, question, answer any,
 		if _, fromAgent := errors.AsType[rpc.ServerError](err); err == nil || fromAgent {
 			return err
 		}
-		m.process.kill() // without an agent it is of no use
-		return fmt.Errorf("the line to the machine broke: %w; the machine: %w", err, m.process.err)
+		select {
+		case <-m.process.ended:
+			return fmt.Errorf("the machine ended: %w", m.process.err)
+		case <-time.After(endPatience):
+			m.process.kill() // without an agent it is of no use
+			return fmt.Errorf("the line to the machine broke, and it was killed: %w", err)
+		}
 	case <-m.process.ended:
 		<-done // its end was that of the line: nobody writes to answer any more
 		return fmt.Errorf("the machine ended: %w", m.process.err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,20 @@ func TestAMachineWithoutItsAgentIsKilled(t *testing.T) {
 	})
 }
 
+// Not in a container: its kernel is the one of this host.
+func TestAKernelThatPanicsIsToldAsTheEndOfItsMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs virtual machines")
+	}
+	m := start(t, QEMU)
+	_, err := m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}, Timeout: time.Minute})
+	require.ErrorContains(t, err, "the machine ended: it switched itself off")
+	assert.False(t, m.Alive())
+	assert.Contains(t, m.Console(), "Kernel panic")
+	_, err = m.Run(t.Context(), wire.Command{Args: []string{"true"}, Timeout: time.Minute})
+	require.ErrorContains(t, err, "the machine ended", "it stays so")
+}
+
 func TestAMissingProgramIsAClearError(t *testing.T) {
 	t.Setenv("PATH", "")
 	for _, driver := range []Driver{QEMU, Nspawn} {
@@ -147,6 +162,28 @@ func TestAMissingProgramIsAClearError(t *testing.T) {
 			assert.ErrorContains(t, err, ".ci/setup vm installs it")
 		}
 	}
+}
+
+func TestAProgramThatDoesNotStartIsAClearError(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("PATH", dir)
+	require.NoError(t, os.WriteFile("modules.cpio", nil, 0o644)) // of an image in this folder
+	require.NoError(t, os.WriteFile(qemu, []byte("garbage"), 0o755))
+	_, err := Start(t.Context(), Options{Driver: QEMU, Image: &image.Image{Release: image.Releases[0]}, Cache: ".", Log: io.Discard})
+	require.ErrorContains(t, err, "exec format error")
+}
+
+func TestABootThatFailsIsToldWithItsConsole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs virtual machines")
+	}
+	o, err := options(t.Context(), QEMU, t.TempDir())
+	require.NoError(t, err)
+	o.Payload = nil // an empty init
+	_, err = Start(t.Context(), o)
+	require.ErrorContains(t, err, "the machine ended")
+	require.ErrorContains(t, err, "Kernel panic")
 }
 
 func TestWhatIsKnownOfKVMIsFoundOutOnce(t *testing.T) {

@@ -102,7 +102,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-const notRunningHint = "start it with holdfast serve, or name its socket with --control-socket"
+const notRunningHint = "start it with holdfast serve or systemctl start holdfast, or name its socket with --control-socket"
 
 // usage makes err one of wrong usage of cmd.
 func usage(cmd *cobra.Command, err error) error {

@@ -55,11 +55,11 @@ func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
 		"terminal codes": {errors.New("answer \x1b[2J"), 1, "error: answer \uFFFD[2J\n"},
 		"not running": {
 			wrapped(control.ErrNotRunning), 7,
-			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve, or name its socket with --control-socket\n",
+			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve or systemctl start holdfast, or name its socket with --control-socket\n",
 		},
 		"not running, for status": {
 			statusError(wrapped(control.ErrNotRunning)), 3,
-			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve, or name its socket with --control-socket\n",
+			"error: control socket /run/x.sock: not running\nhint: start it with holdfast serve or systemctl start holdfast, or name its socket with --control-socket\n",
 		},
 		"other trouble of status": {
 			statusError(wrapped(errors.New("no answer"))), 1,

@@ -77,7 +77,7 @@ func (d *daemon) run(signals *signals) {
 			changes, err := d.reload(signals.until)
 			r.answer <- answer{changes, err}
 		case <-signals.reload:
-			_, _ = d.reload(signals.until) // the log says how it went
+			d.hangup(signals.until)
 		case <-signals.dump:
 			d.dump()
 		case err := <-d.failures:

@@ -75,17 +75,25 @@ func (d *daemon) abandon(g *generation) error {
 }
 
 // keepGeneration has the holder keep what the next process needs to serve a
-// generation: the sockets that were bound for it, and itself. All of it is kept, or
-// nothing.
+// generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is what may still have clients in its queues: the generation
+// that it replaces, and those of sockets that leave already.
 func (d *daemon) keepGeneration(g *generation) error {
 	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
 	for i, former := range d.kept.generations() {
-		if i == 0 || d.sockets.leaving.has(former.Number) {
+		if former.Number != g.number && (i == 0 || d.sockets.leaving.has(former.Number)) {
 			k.Older = append(k.Older, former)
 		}
 	}
+	var own []activation.Socket
+	for _, l := range g.got.Listeners {
+		for _, s := range l.Sockets {
+			if s.Origin == activation.Bind {
+				own = append(own, s)
+			}
+		}
+	}
 	var err error
-	if g.pushed, err = d.keep.push(g.bound, k); err != nil {
+	if g.pushed, err = d.keep.push(own, k); err != nil {
 		return err
 	}
 	d.kept = k

@@ -61,8 +61,9 @@ func (k keeping) holder() string {
 	return status.HolderSystemd
 }
 
-// push gives the holder sockets, and the configuration that is to be in service, and
-// returns their names. It keeps all of it then, or, after an error, nothing.
+// push gives the holder sockets, and the configuration that is to be in service, as
+// far as it has not got them, and returns their names. It keeps all of it then, or,
+// after an error, nothing of that.
 func (k keeping) push(sockets []activation.Socket, state kept) ([]string, error) {
 	if k.store == nil {
 		return nil, nil
@@ -70,7 +71,9 @@ func (k keeping) push(sockets []activation.Socket, state kept) ([]string, error)
 	var entries []fdstore.Entry
 	var names []string
 	for _, s := range sockets {
-		entries = append(entries, fdstore.Entry{Name: s.StoreName(), FD: s.FD.Raw()})
+		if name := s.StoreName(); !k.store.Has(name) {
+			entries = append(entries, fdstore.Entry{Name: name, FD: s.FD.Raw()})
+		}
 	}
 	if name := stateName(state.Current.Number); !k.store.Has(name) {
 		content, err := state.encode()

@@ -70,10 +70,10 @@ func readKept(fd *sock.FD) (kept, error) {
 	return decodeKept(content)
 }
 
-// serveLeftovers serves who waits in the queues of sockets that came back from the
-// store and that the configuration does not want any more, by the last one that had
-// them. They are in service from here on; the commit that follows drains them.
-func (d *daemon) serveLeftovers(until context.Context, got *activation.Result) {
+// leftoverPlans tell how to serve who waits in the queues of sockets that came back
+// from the store and that the configuration does not want any more: by the last one
+// that had them. The newest is the first. What no configuration knows is closed.
+func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 	left := d.leftovers(got)
 	var plans []proxy.Plan
 	for _, former := range d.kept.generations() {
@@ -91,7 +91,13 @@ func (d *daemon) serveLeftovers(until context.Context, got *activation.Result) {
 			d.log.Warn("cannot close socket", "socket", s.Info.String(), "error", err.Error())
 		}
 	}
-	for _, p := range slices.Backward(plans) { // the oldest is put into service first
+	return plans
+}
+
+// serveLeftovers puts leftovers into service, the oldest first. The commit that
+// follows drains them.
+func (d *daemon) serveLeftovers(until context.Context, plans []proxy.Plan) {
+	for _, p := range slices.Backward(plans) {
 		if _, err := d.engine.Apply(until, p); err != nil {
 			return // told to stop: commit says so, too
 		}

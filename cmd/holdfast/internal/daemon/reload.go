@@ -42,19 +42,29 @@ func (d *daemon) Reload(ctx context.Context) (status.Reload, error) {
 	return a.done, nil
 }
 
-// reload puts the configuration into service as it is now. If that is refused
-// everything is as before, and status says why until a reload succeeds. The service
-// manager is told of the beginning and the end, whatever the end is: under a unit of
-// Type=notify-reload "systemctl reload" waits for it.
-func (d *daemon) reload(until context.Context) (status.Reload, error) {
+// hangup reloads at SIGHUP. The service manager is told of the beginning and the end,
+// whatever the end is: a unit of Type=notify-reload asks by that signal, and
+// "systemctl reload" waits for the answer.
+//
+// Nobody else asks like that, and to say RELOADING=1 unasked is not harmless: when the
+// process dies before READY=1 and ExecReload= ends after it, systemd 257 goes on waiting
+// for READY=1, up to TimeoutStartSec=, before it starts the service again.
+func (d *daemon) hangup(until context.Context) {
 	d.tell(d.notify.Reloading)
+	_, _ = d.reload(until) // the log says how it went
+	d.tell(d.notify.Ready)
+}
+
+// reload puts the configuration into service as it is now. If that is refused
+// everything is as before, and status says why until a reload succeeds.
+func (d *daemon) reload(until context.Context) (status.Reload, error) {
 	changes, err := d.change(until)
 	if err != nil {
 		d.refused(err)
 	} else {
 		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(d.current.number, changes)...)
 	}
-	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+d.statusLine()) })
+	d.tell(func() error { return d.notify.Status(d.statusLine()) })
 	return status.Reload{Generation: d.current.number, Changes: changes}, err
 }
 

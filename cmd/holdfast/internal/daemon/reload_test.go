@@ -270,7 +270,9 @@ func TestAReloadMovesWhereTheInstanceIsAsked(t *testing.T) {
 	r.stop(t)
 }
 
-func TestTheManagerIsToldOfEachReloadWhateverItsEnd(t *testing.T) {
+// A unit of Type=notify-reload asks by the signal. Any other must not be told that it
+// reloads.
+func TestTheManagerIsToldOfEachHangupWhateverItsEnd(t *testing.T) {
 	told := manager(t)
 	s := newSite(t)
 	r := s.serving(t)
@@ -281,10 +283,12 @@ func TestTheManagerIsToldOfEachReloadWhateverItsEnd(t *testing.T) {
 		}
 		_, err := r.reload(t)
 		assert.Equal(t, good, err == nil)
+		r.signal(t, unix.SIGHUP)
 		assert.Regexp(t, `^RELOADING=1\nMONOTONIC_USEC=[0-9]+$`, told())
 		assert.Equal(t, "READY=1", told())
 	}
 	r.signal(t, unix.SIGTERM)
+	assert.Equal(t, "STOPPING=1", told())
 	r.end(t)
 }
 

@@ -263,15 +263,21 @@ func TestAReloadThatTheStoreHasNoRoomForIsRefused(t *testing.T) {
 }
 
 func TestAStartThatTheStoreHasNoRoomForServesAndSaysSo(t *testing.T) {
-	m := storetest.Start(t, 2)
+	m := storetest.Start(t, 3)
 	s := newSite(t)
 	s.server = echo(t).String()
-	s.listen["more"] = []string{freeAddress(t)}
+	s.listen["more"] = []string{freeAddress(t), freeAddress(t)}
 	s.write(t)
 	l := s.live(t, m)
 	l.status()
 	requireEcho(t, s.dial(t, "web"))
 	requireEcho(t, s.dial(t, "more"))
+	assert.Empty(t, m.Names())
+
+	delete(s.listen, "more")
+	s.write(t)
+	require.NoError(t, l.reload())
+	assert.Len(t, m.Names(), 2, "what fits in now is kept, also a socket that did not before")
 	l.end(unix.SIGTERM)
 	assert.Contains(t, l.log.String(), "not kept when this process ends")
 }
@@ -294,7 +300,7 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 			defer close(done)
 			_, _ = control.NewClient(l.control).Reload(t.Context())
 		}()
-		time.Sleep(time.Duration(round) * 400 * time.Microsecond) // the moment of the kill
+		time.Sleep(time.Duration(round) * 2 * time.Millisecond) // the moment of the kill
 		l.end(unix.SIGKILL)
 		<-done
 
@@ -312,5 +318,6 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 		require.Eventually(t, func() bool { return len(m.Names()) == len(s.listen)+1 }, patience, time.Millisecond,
 			"round %d: the store has %v", round, m.Names())
 		next.end(unix.SIGKILL)
+		assert.NotContains(t, next.log.String(), "no configuration knows", "round %d: who waits is served", round)
 	}
 }

@@ -1,0 +1,60 @@
+package vmtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-proxy/holdfast/vmtest"
+)
+
+func TestARestartWithABrokenFileGoesOnWithTheLastGoodOne(t *testing.T) {
+	const more = "tcp://127.0.0.1:8081"
+	good := staying(time.Second, "more "+more)
+	broken := []struct{ config, reason string }{
+		{"[listener", vmtest.ConfigFile + ":1:"},
+		{staying(time.Second, "web "+taken), "listener web (tcp 127.0.0.1:9001): address already in use"},
+	}
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install(staying(time.Second))
+		g.StartEcho(app, taken)
+		g.Run("systemctl", "start", service)
+		reload(g, good)
+		load := g.StartLoad(vmtest.Load{Streams: -1}, stays, staysPath, more)
+		generation, kills := 2, 0
+		for _, b := range broken {
+			g.Write(vmtest.ConfigFile, b.config)
+			for _, end := range []func(*vmtest.Guest){restart, kill} {
+				end(g)
+				awaitServing(g)
+				assert.Contains(t, g.Status().Listeners.LastError, b.reason)
+				assertLogged(t, g, "3", "configuration refused: "+b.reason)
+				assertSockets(t, g, generation, allActive("store", generation, stays, staysPath, more)...)
+				assertStored(t, g, 3)
+			}
+			kills++
+			reload(g, good)
+			generation++
+			assert.Empty(t, g.Status().Listeners.LastError)
+		}
+		r := load.Stop()
+		assert.Zero(t, r.New.Refused)
+		assert.Zero(t, r.New.Timeout)
+		assert.LessOrEqual(t, r.New.Bad(), 6*kills)
+	})
+}
+
+func TestAFirstStartWithABrokenFileSaysSoAndServesOnceItIsRepaired(t *testing.T) {
+	const badConfig = "6"
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install("[listener")
+		g.StartEcho(app)
+		assert.NotZero(t, g.Try("systemctl", "start", service).Code)
+		g.AwaitUnit(service, "ExecMainStatus", badConfig)
+		assertLogged(t, g, "3", vmtest.ConfigFile+":1:")
+		g.Write(vmtest.ConfigFile, staying(time.Second))
+		awaitServing(g)
+		assertSockets(t, g, 1, allActive("bind", 1, stays, staysPath)...)
+	})
+}

@@ -1,0 +1,95 @@
+package vmtest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/vmtest"
+)
+
+const (
+	fresh = "tcp://127.0.0.1:8085" // each refused configuration wants it, too
+	taken = "tcp://127.0.0.1:9001" // another program has it
+)
+
+// refusals are what a reload is refused for. The service has no capability.
+var refusals = []struct {
+	what    string
+	add     string // to the listener web
+	tail    string // of the file
+	command string // for the file
+	reason  string
+}{
+	{what: "a port that another program has", add: taken, reason: "listener web (tcp 127.0.0.1:9001): address already in use"},
+	{what: "an address of another host", add: "tcp://203.0.113.7:8081", reason: "listener web (tcp 203.0.113.7:8081): cannot assign requested address"},
+	{what: "a port below 1024", add: "tcp://127.0.0.1:81", reason: "listener web (tcp 127.0.0.1:81): permission denied"},
+	{what: "a path that cannot be written", add: "unix:///etc/web.sock", reason: "listener web (unix /etc/web.sock): read-only file system"},
+	{what: "broken syntax", tail: "[listener", reason: vmtest.ConfigFile + ":"},
+	{what: "a missing upstream", tail: "[listener.x]\nlisten = 'tcp://:8086'\nupstream = 'no'", reason: vmtest.ConfigFile + `:13:1: listener.x.upstream: no upstream named "no"`},
+	{what: "an unreadable file", command: "chmod", reason: vmtest.ConfigFile + ": cannot read: permission denied"},
+	{what: "a missing file", command: "rm", reason: vmtest.ConfigFile + ": no configuration: the file does not exist"},
+}
+
+func TestARefusedReloadFailsAndChangesNothing(t *testing.T) {
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install(staying(time.Minute))
+		g.DropIn(service, "[Service]\nAmbientCapabilities=\nCapabilityBoundingSet=\n")
+		g.StartEcho(app, taken)
+		g.Run("systemctl", "start", service)
+		load := g.StartLoad(vmtest.Load{}, stays, staysPath)
+		for i, r := range refusals {
+			g.Write(vmtest.ConfigFile, staying(time.Minute, "web "+fresh+" "+r.add)+r.tail)
+			switch r.command {
+			case "chmod":
+				g.Run("chmod", "0", vmtest.ConfigFile)
+			case "rm":
+				g.Run("rm", vmtest.ConfigFile)
+			}
+			began := time.Now()
+			refused := g.Try("systemctl", "reload", service)
+			assert.NotZero(t, refused.Code, r.what)
+			assert.Less(t, time.Since(began), 10*time.Second, r.what)
+			assert.Equal(t, "active", g.Property(service, "ActiveState"), r.what)
+			assertLogged(t, g, "3", "configuration refused: "+r.reason)
+			assert.Contains(t, g.Status().Listeners.LastError, r.reason, r.what)
+			assertSockets(t, g, i+1, withStaying(i+1)...)
+			assertStored(t, g, 2)
+			assertRefused(t, g, fresh, r.what)
+
+			reload(g, staying(time.Minute))
+			assertSockets(t, g, i+2, withStaying(i+2)...)
+			assert.Empty(t, g.Status().Listeners.LastError)
+		}
+		assertNoneLost(t, load.Stop())
+	})
+}
+
+// systemd reports success whatever such a service answers. It must answer.
+func TestAReloadOfANotifyReloadUnitAlwaysEnds(t *testing.T) {
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		if g.Systemd < 253 {
+			t.Skip("Type=notify-reload came with systemd 253")
+		}
+		g.Install(staying(time.Minute))
+		g.DropIn(service, "[Service]\nType=notify-reload\nExecReload=\n")
+		g.StartEcho(app, taken)
+		g.Run("systemctl", "start", service)
+		load := g.StartLoad(vmtest.Load{}, stays, staysPath)
+		for generation := 1; generation < 10; {
+			reload(g, staying(time.Minute, "web "+taken))
+			assertSockets(t, g, generation, withStaying(generation)...)
+			assert.Contains(t, g.Status().Listeners.LastError, "address already in use")
+			require.Equal(t, "active", g.Property(service, "ActiveState"))
+
+			generation++
+			reload(g, staying(time.Minute))
+			assertSockets(t, g, generation, withStaying(generation)...)
+			assert.Empty(t, g.Status().Listeners.LastError)
+			require.Equal(t, "active", g.Property(service, "ActiveState"))
+		}
+		assertNoneLost(t, load.Stop())
+	})
+}
