@@ -78,16 +78,29 @@ func TestProbesLeaveNoTimeWait(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	target, err := tcpTarget(addr("127.0.0.1"), addressOf(l).Port)
 	require.NoError(t, err)
+	before := connectionsTo(t, l) // of who had the port before us
 	for range 20 {
 		require.NoError(t, probe(context.Background(), target, patience))
 	}
+	for connection := range connectionsTo(t, l) {
+		assert.True(t, before[connection], connection)
+	}
+}
+
+// connectionsTo are the ends of all connections to a listener, as "local remote" in the
+// kernel's spelling.
+func connectionsTo(t *testing.T, l net.Listener) map[string]bool {
+	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
 	require.NoError(t, err)
 	peer := fmt.Sprintf("0100007F:%04X", addressOf(l).Port)
+	found := map[string]bool{}
 	for line := range strings.Lines(string(table)) {
-		remote := strings.Fields(line)[2]
-		assert.NotEqual(t, peer, remote, line)
+		if fields := strings.Fields(line); fields[2] == peer {
+			found[fields[1]+" "+fields[2]] = true
+		}
 	}
+	return found
 }
 
 // fullListener is a listener whose queue is full: a connect to it hangs.
