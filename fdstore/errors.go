@@ -39,5 +39,5 @@ func (e *FullError) Hint() string {
 	if e.NameBytes > 0 {
 		return "fewer listeners, or shorter names, would fit"
 	}
-	return fmt.Sprintf("raise FileDescriptorStoreMax= of the unit: %d would do", e.Used+e.Wanted+1)
+	return fmt.Sprintf("raise FileDescriptorStoreMax= of the unit to %d or more, and keep its LimitNOFILE= well above that", e.Used+e.Wanted+1)
 }

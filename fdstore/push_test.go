@@ -120,7 +120,7 @@ func TestAStoreThatWasMadeSmallerIsFull(t *testing.T) {
 	manager.Resize(4)
 	var full *fdstore.FullError
 	require.ErrorAs(t, store.Push(t.Context(), entries(t, 10, 1)...), &full)
-	assert.Equal(t, "raise FileDescriptorStoreMax= of the unit: 7 would do", full.Hint())
+	assert.Equal(t, "raise FileDescriptorStoreMax= of the unit to 7 or more, and keep its LimitNOFILE= well above that", full.Hint())
 	assert.Equal(t, names(first), settled(t, manager))
 }
 

@@ -54,6 +54,8 @@ func (e *Engine) Apply(ctx context.Context, p Plan) ([]status.Change, error) {
 func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Service) (changes []status.Change, gone []*listening) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.accessLog.Store(p.Config.Global.AccessLog)
+	e.relay.SetReporting(p.Config.Global.AccessLog || e.log.Enabled(context.Background(), slog.LevelDebug))
 	former := make(map[uint64]*listening)
 	for _, l := range e.sockets {
 		if !l.draining {
@@ -77,24 +79,22 @@ func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Servi
 	}
 	for _, l := range e.sockets {
 		if former[l.ID] == l {
-			e.drain(l, !l.Shared, p.Config.Global.DrainTimeout)
+			e.drain(l, true, p.Config.Global.DrainTimeout)
 			gone = append(gone, l)
 		}
 		if l.draining {
 			sockets = append(sockets, l)
 		}
 	}
-	spareReturned(sockets)
+	spareReturned(sockets, p.Config.Global.DrainTimeout)
 	endOthers(e.pools, pools)
 	e.sockets, e.pools, e.config, e.generation = sockets, pools, p.Config, p.Generation
 	e.state, e.lastError = status.Running, ""
 	return changes, gone
 }
 
-// services makes what each listener does.
+// services makes what each listener does, with its limit as it is from now on.
 func (e *Engine) services(p Plan, pools []*pool) map[string]*relay.Service {
-	e.accessLog.Store(p.Config.Global.AccessLog)
-	e.relay.SetReporting(p.Config.Global.AccessLog || e.log.Enabled(context.Background(), slog.LevelDebug))
 	byName := make(map[string]*upstream.Pool, len(pools))
 	for _, pool := range pools {
 		byName[pool.Name()] = pool.Pool

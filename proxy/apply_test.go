@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -89,19 +90,26 @@ func TestAnAddedListenerServesAndARemovedOneRefuses(t *testing.T) {
 }
 
 func TestWhoIsInTheQueueOfARemovedListenerIsServed(t *testing.T) {
-	server := echoServer(t)
-	cfg := proxying(t, server)
-	cfg.Listeners[0].MaxConnections = 1
-	socket, address, _ := handed(t, "web", false)
-	e := serving(t, cfg, socket)
-	ping(t, dial(t, address))
-	var queued []net.Conn
-	for range 5 {
-		queued = append(queued, dial(t, address))
-	}
-	apply(t, e, 2, cfg)
-	for _, c := range queued {
-		ping(t, c)
+	for name, shared := range map[string]bool{"our own": false, "a socket unit's": true} {
+		t.Run(name, func(t *testing.T) {
+			cfg := proxying(t, echoServer(t))
+			cfg.Listeners[0].MaxConnections = 1
+			socket, address, closed := handed(t, "web", shared)
+			retired := false
+			socket.Retire = func() { retired = true }
+			e := serving(t, cfg, socket)
+			ping(t, dial(t, address))
+			var queued []net.Conn
+			for range 5 {
+				queued = append(queued, dial(t, address))
+			}
+			apply(t, e, 2, cfg)
+			for _, c := range queued {
+				ping(t, c)
+			}
+			require.True(t, closed.Load())
+			assert.Equal(t, !shared, retired, "somebody else listens on a shared one")
+		})
 	}
 }
 
@@ -134,6 +142,23 @@ func TestAListenerThatComesBackInTimeHasLostNobody(t *testing.T) {
 	require.ErrorContains(t, err, "i/o timeout", "nobody ends it")
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
 	ping(t, c)
+}
+
+func TestAListenerThatGoesOnceMoreEndsAlsoThoseItHadBefore(t *testing.T) {
+	server := echoServer(t)
+	socket, address, _ := handed(t, "web", false)
+	e := serving(t, proxying(t, server, `drain_timeout = "never"`), socket)
+	c := dial(t, address)
+	ping(t, c)
+	apply(t, e, 2, proxying(t, server, `drain_timeout = "never"`))
+	again, _, _ := handed(t, "web", false)
+	again.Label = socket.Label
+	apply(t, e, 3, proxying(t, server), again)
+	ping(t, c)
+	apply(t, e, 4, proxying(t, server, `drain_timeout = "0"`))
+	_, err := c.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is ended at once")
 }
 
 func TestALimitHoldsOverGenerations(t *testing.T) {

@@ -13,11 +13,13 @@ const handshakeTime = 200 * time.Millisecond
 
 // drain takes a socket out of service. Who waits in its queue is served first where
 // queue says so; then it is closed, so that further clients are refused at once, and
-// its connections get as long as limit says. e.mu is held.
+// its connections get as long as limit says. Of a shared one clients go on to come, but
+// only those are served who are there. e.mu is held.
 func (e *Engine) drain(l *listening, queue bool, limit config.Timeout) {
 	l.draining = true
+	l.grant(limit)
 	e.running.Go(func() {
-		if queue && l.Retire != nil {
+		if queue && !l.Shared && l.Retire != nil {
 			l.Retire()
 			time.Sleep(handshakeTime)
 		}
@@ -28,7 +30,7 @@ func (e *Engine) drain(l *listening, queue bool, limit config.Timeout) {
 			e.log.Warn("cannot close socket", "socket", l.Label, "error", err.Error())
 		}
 		close(l.closed)
-		e.awaitEnd(l, limit)
+		e.awaitEnd(l)
 		e.forget(l)
 	})
 }
@@ -40,21 +42,28 @@ const (
 	longestLook = time.Second
 )
 
-// awaitEnd returns when the last connection of a drained socket has gone. Those that
-// are left when limit is over are ended, unless they are spared by then.
-func (e *Engine) awaitEnd(l *listening, limit config.Timeout) {
-	var over <-chan time.Time
-	if !limit.Never {
-		timer := time.NewTimer(limit.Duration)
-		defer timer.Stop()
-		over = timer.C
+// grant gives the connections of a draining socket that long, from now on, or from when
+// it is closed; what it said before counts no more. Engine.mu is held.
+func (l *listening) grant(limit config.Timeout) {
+	select {
+	case <-l.limit: // awaitEnd has not seen it yet
+	default:
 	}
-	spared := l.spared
+	l.limit <- limit
+}
+
+// awaitEnd returns when the last connection of a drained socket has gone. Those that
+// are left when their time is over are ended.
+func (e *Engine) awaitEnd(l *listening) {
+	var over <-chan time.Time
 	for look := firstLook; l.connections() > 0; look = min(2*look, longestLook) {
 		select {
 		case <-time.After(look):
-		case <-spared:
-			over, spared = nil, nil
+		case limit := <-l.limit:
+			over = nil
+			if !limit.Never {
+				over = time.After(limit.Duration)
+			}
 		case <-over:
 			e.log.Info("closing what is left", "socket", l.Label, "listener", l.Listener, "connections", l.connections())
 			e.relay.HangUp(l.relayed)
@@ -74,10 +83,10 @@ func (e *Engine) forget(l *listening) {
 	}
 }
 
-// spareReturned lets the connections of drained sockets live whose address is in
-// service again: whoever removed a listener by mistake and brings it back has not
-// lost them. Engine.mu is held.
-func spareReturned(sockets []*listening) {
+// spareReturned lets the connections of drained sockets go on while their address is in
+// service again: whoever removed a listener by mistake and brings it back has not lost
+// them. If it is removed once more they get limit. Engine.mu is held.
+func spareReturned(sockets []*listening, limit config.Timeout) {
 	active := make(map[string]bool, len(sockets))
 	for _, l := range sockets {
 		if !l.draining {
@@ -85,9 +94,14 @@ func spareReturned(sockets []*listening) {
 		}
 	}
 	for _, l := range sockets {
-		if l.draining && !l.isSpared && active[l.Label] {
-			l.isSpared = true
-			close(l.spared)
+		if !l.draining || l.spared == active[l.Label] {
+			continue
+		}
+		l.spared = active[l.Label]
+		if l.spared {
+			l.grant(config.Timeout{Never: true})
+		} else {
+			l.grant(limit)
 		}
 	}
 }

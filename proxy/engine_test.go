@@ -15,16 +15,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 const patience = 20 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // echoServer answers with what it gets, until the test ends.
 func echoServer(t *testing.T) string {

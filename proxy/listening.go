@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 
+	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/relay"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -16,8 +17,8 @@ type Socket struct {
 	Origin   string // "systemd", "bind", …
 	Bound    bool   // this process has just made it
 	Datagram bool   // it is held and counted, and nothing is read from it
-	// Shared tells that somebody else listens on after this process, so that
-	// clients in the queue are left to them.
+	// Shared tells that somebody else listens on after this process, so that a stop
+	// leaves the queue to them. It is never retired.
 	Shared bool
 	// Retire lets no new client get to the socket, as far as that can be. It is
 	// called before its queue is served for the last time; nil = nothing.
@@ -33,15 +34,17 @@ type Socket struct {
 //	                                 its connections end or are ended ──► gone
 type listening struct {
 	Socket
-	relayed  *relay.Socket // nil before it is served, and for a datagram socket
-	draining bool          // guarded by Engine.mu, as is isSpared
-	closed   chan struct{} // closed when the descriptor is
-	spared   chan struct{} // closed when its connections are not to be ended any more
-	isSpared bool
+	relayed *relay.Socket       // nil before it is served, and for a datagram socket
+	closed  chan struct{}       // closed when the descriptor is
+	limit   chan config.Timeout // what grant says; room for one
+
+	// Engine.mu guards the rest.
+	draining bool
+	spared   bool // it drains, and its address is in service again
 }
 
 func newListening() *listening {
-	return &listening{closed: make(chan struct{}), spared: make(chan struct{})}
+	return &listening{closed: make(chan struct{}), limit: make(chan config.Timeout, 1)}
 }
 
 // serve gives the clients of a socket to a service, now or from now on.

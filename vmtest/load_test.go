@@ -15,3 +15,13 @@ func assertNoneLost(t *testing.T, r wire.LoadReport) {
 	assert.Zero(t, r.Streams.Bad(), "streams: %+v", r.Streams)
 	assert.Empty(t, r.Errors)
 }
+
+// assertNobodyRefused: of the new connections none was refused or left waiting, and
+// so many at most were cut off.
+func assertNobodyRefused(t *testing.T, r wire.LoadReport, cut int) {
+	t.Helper()
+	assert.Zero(t, r.New.Refused, r.Errors)
+	assert.Zero(t, r.New.Timeout, r.Errors)
+	assert.Zero(t, r.New.Wrong, r.Errors)
+	assert.LessOrEqual(t, r.New.Bad(), cut, r.Errors)
+}

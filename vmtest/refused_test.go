@@ -49,20 +49,20 @@ func TestARefusedReloadFailsAndChangesNothing(t *testing.T) {
 				g.Run("rm", vmtest.ConfigFile)
 			}
 			began := time.Now()
-			refused := g.Try("systemctl", "reload", service)
-			assert.NotZero(t, refused.Code, r.what)
-			assert.Less(t, time.Since(began), 10*time.Second, r.what)
-			assert.Equal(t, "active", g.Property(service, "ActiveState"), r.what)
-			assertLogged(t, g, "3", "configuration refused: "+r.reason)
-			assert.Contains(t, g.Status().Listeners.LastError, r.reason, r.what)
-			assertSockets(t, g, i+1, withStaying(i+1)...)
-			assertStored(t, g, 2)
+			assert.NotZero(t, g.Try("systemctl", "reload", service).Code, r.what)
+			assert.Less(t, time.Since(began), 20*time.Second, r.what)
+			refused := assertSockets(t, g, i+1, withStaying(i+1)...)
+			assert.Contains(t, refused.Listeners.LastError, r.reason, r.what)
 			assertRefused(t, g, fresh, r.what)
 
 			reload(g, staying(time.Minute))
-			assertSockets(t, g, i+2, withStaying(i+2)...)
-			assert.Empty(t, g.Status().Listeners.LastError)
+			assert.Empty(t, assertSockets(t, g, i+2, withStaying(i+2)...).Listeners.LastError)
 		}
+		for _, r := range refusals {
+			assertLogged(t, g, "3", "configuration refused: "+r.reason)
+		}
+		assertStored(t, g, 2)
+		assert.Equal(t, "0", g.Property(service, "NRestarts"))
 		assertNoneLost(t, load.Stop())
 	})
 }
@@ -78,16 +78,15 @@ func TestAReloadOfANotifyReloadUnitAlwaysEnds(t *testing.T) {
 		g.StartEcho(app, taken)
 		g.Run("systemctl", "start", service)
 		load := g.StartLoad(vmtest.Load{}, stays, staysPath)
-		for generation := 1; generation < 10; {
+		for generation := 1; generation < 5; {
 			reload(g, staying(time.Minute, "web "+taken))
-			assertSockets(t, g, generation, withStaying(generation)...)
-			assert.Contains(t, g.Status().Listeners.LastError, "address already in use")
+			refused := assertSockets(t, g, generation, withStaying(generation)...)
+			assert.Contains(t, refused.Listeners.LastError, "address already in use")
 			require.Equal(t, "active", g.Property(service, "ActiveState"))
 
 			generation++
 			reload(g, staying(time.Minute))
-			assertSockets(t, g, generation, withStaying(generation)...)
-			assert.Empty(t, g.Status().Listeners.LastError)
+			assert.Empty(t, assertSockets(t, g, generation, withStaying(generation)...).Listeners.LastError)
 			require.Equal(t, "active", g.Property(service, "ActiveState"))
 		}
 		assertNoneLost(t, load.Stop())

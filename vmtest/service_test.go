@@ -40,8 +40,8 @@ func kill(g *vmtest.Guest) { g.Run("systemctl", "kill", "--signal=KILL", service
 
 // assertSockets: the generation in service is this one, now, and in a moment its
 // sockets are these, each as "tcp 127.0.0.1:80 active bind [1 2]". Connections that
-// are just ending keep their generation in the list until then.
-func assertSockets(t *testing.T, g *vmtest.Guest, generation int, sockets ...string) {
+// are just ending keep their generation in the list until then. It returns the status.
+func assertSockets(t *testing.T, g *vmtest.Guest, generation int, sockets ...string) vmtest.Status {
 	t.Helper()
 	s := g.Status()
 	require.Equal(t, generation, s.Generation)
@@ -53,6 +53,7 @@ func assertSockets(t *testing.T, g *vmtest.Guest, generation int, sockets ...str
 		s = g.Status()
 	}
 	assert.Equal(t, sockets, socketLines(s))
+	return s
 }
 
 func socketLines(s vmtest.Status) []string {

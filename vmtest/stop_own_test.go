@@ -12,7 +12,7 @@ import (
 func TestAStopLeavesNothingInTheStore(t *testing.T) {
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		g.Install(staying(time.Minute))
-		g.DropIn(service, "[Service]\nTimeoutStopSec=1s\n")
+		g.DropIn(service, "[Service]\nTimeoutStopSec=5s\n")
 		g.StartEcho(app)
 		g.Run("systemctl", "start", service)
 		reload(g, staying(time.Minute, "more tcp://127.0.0.1:8081"))
@@ -22,7 +22,7 @@ func TestAStopLeavesNothingInTheStore(t *testing.T) {
 		assertRefused(t, g, stays, "while it drains")
 		assertRefused(t, g, staysPath, "while it drains")
 		g.Await("no socket in the store", func() bool { return stored(t, g) == 1 })
-		time.Sleep(2 * time.Second) // longer than systemd would wait unless it were told
+		time.Sleep(6 * time.Second) // longer than systemd would wait unless it were told
 		assert.Equal(t, "deactivating", g.Property(service, "ActiveState"))
 		assertNoneLost(t, load.Stop())
 		g.AwaitUnit(service, "ActiveState", "inactive")

@@ -64,7 +64,7 @@ func printRefusal(w io.Writer, refused *control.RefusedError) error {
 	err := json.NewEncoder(w).Encode(struct {
 		Error    string            `json:"error"`
 		Problems []control.Problem `json:"problems"`
-	}{refused.Reason, refused.Problems})
+	}{refused.Reason, append([]control.Problem{}, refused.Problems...)})
 	return errors.Join(err, &codedError{code: exitFailed})
 }
 

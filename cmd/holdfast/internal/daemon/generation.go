@@ -75,8 +75,9 @@ func (d *daemon) abandon(g *generation) error {
 }
 
 // keepGeneration has the holder keep what the next process needs to serve a
-// generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is what may still have clients in its queues: the generation
-// that it replaces, and those of sockets that leave already.
+// generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is
+// what may still have clients in its queues: the generation that it replaces, and those
+// of sockets that leave already.
 func (d *daemon) keepGeneration(g *generation) error {
 	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
 	for i, former := range d.kept.generations() {
@@ -87,7 +88,7 @@ func (d *daemon) keepGeneration(g *generation) error {
 	var own []activation.Socket
 	for _, l := range g.got.Listeners {
 		for _, s := range l.Sockets {
-			if s.Origin == activation.Bind {
+			if s.Origin != activation.Systemd {
 				own = append(own, s)
 			}
 		}
@@ -103,7 +104,9 @@ func (d *daemon) keepGeneration(g *generation) error {
 // commit puts a generation into service. It fails only if until is canceled.
 func (d *daemon) commit(until context.Context, g *generation) ([]status.Change, error) {
 	for _, s := range g.got.Idle {
-		d.sockets.leaving.add(s, d.number())
+		if s.Origin != activation.Systemd {
+			d.sockets.leaving.add(s, d.number())
+		}
 	}
 	names, cancel := context.WithTimeout(until, lookupPatience)
 	defer cancel()

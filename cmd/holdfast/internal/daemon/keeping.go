@@ -30,8 +30,9 @@ const spareFiles = 64
 // and the configuration in service. The zero value keeps nothing. Its methods may be
 // called from any goroutine.
 type keeping struct {
-	store *fdstore.Store // nil = there is no holder
-	log   *slog.Logger
+	store    *fdstore.Store // nil = there is no holder
+	log      *slog.Logger
+	removals *removals
 }
 
 // openKeeping finds out whether there is a holder. back is what came from it.
@@ -50,7 +51,7 @@ func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logg
 		log.Info("nothing is kept when this process ends", "reason", err.Error())
 		return keeping{}
 	}
-	return keeping{store, log}
+	return keeping{store, log, &removals{}}
 }
 
 // holder is who keeps.
@@ -110,8 +111,19 @@ func (k keeping) remove(names ...string) error {
 	return k.store.Remove(ctx, names...)
 }
 
-// settle drops every kept configuration but that of a generation.
+// removeOne is remove for one of many that are closed at once.
+func (k keeping) removeOne(name string) error {
+	if k.store == nil {
+		return nil
+	}
+	return k.removals.add(name, k.remove)
+}
+
+// settle drops every kept configuration but that of a generation, if it has that one.
 func (k keeping) settle(generation uint64) {
+	if k.store == nil || !k.store.Has(stateName(generation)) {
+		return // there was no room: an older one is better than none
+	}
 	k.drop(func(name string) bool { return isState(name) && name != stateName(generation) })
 }
 

@@ -97,8 +97,10 @@ func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 // serveLeftovers puts leftovers into service, the oldest first. The commit that
 // follows drains them.
 func (d *daemon) serveLeftovers(until context.Context, plans []proxy.Plan) {
+	names, cancel := context.WithTimeout(until, lookupPatience)
+	defer cancel()
 	for _, p := range slices.Backward(plans) {
-		if _, err := d.engine.Apply(until, p); err != nil {
+		if _, err := d.engine.Apply(names, p); err != nil {
 			return // told to stop: commit says so, too
 		}
 	}
@@ -124,24 +126,25 @@ func (d *daemon) planFor(former keptGeneration, sockets []activation.Socket) (p 
 	return p, rest
 }
 
-// leftovers are the sockets of the store that no listener wants. What else came and
-// is of no use is named, and given up; sockets of units stay for a later reload.
+// leftovers takes the sockets of the store out that no listener wants. What else came
+// and is of no use is named, and given up; sockets of units stay for a later reload.
 func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 	var left []activation.Socket
-	for _, u := range got.Unwanted {
+	got.Unwanted = slices.DeleteFunc(got.Unwanted, func(u activation.Unwanted) bool {
 		s, isSocket := u.Socket()
 		if isSocket && u.Origin == activation.Store {
 			left = append(left, s)
-			continue
+			return true
 		}
 		d.log.Warn("descriptor not used", "name", u.Name, "origin", string(u.Origin), "socket", u.Info.String(), "reason", u.Reason)
-		if !isSocket {
-			_ = u.FD.Close() // where it came from has it too
-		}
 		if u.Origin == activation.Store {
 			d.dropFromStore(u.Name)
 		}
-	}
+		if !isSocket {
+			_ = u.FD.Close() // where it came from has it too
+		}
+		return !isSocket
+	})
 	for _, c := range got.Duplicates {
 		d.log.Debug("second descriptor of a socket closed", "name", c.Name, "socket", c.Addr.String(), "origin", string(c.Origin))
 		if c.Origin == activation.Store {

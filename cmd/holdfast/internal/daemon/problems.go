@@ -32,7 +32,7 @@ func Problems(err error) []control.Problem {
 	case errors.As(err, &own):
 		problems = append(problems, control.Problem{Error: own.Error(), Hint: own.Hint})
 	case errors.As(err, &full):
-		problems = append(problems, control.Problem{Error: err.Error(), Hint: "raise FileDescriptorStoreMax= of the unit"})
+		problems = append(problems, control.Problem{Error: err.Error(), Hint: full.Hint()})
 	default:
 		problems = append(problems, control.Problem{Error: err.Error()})
 	}

@@ -59,9 +59,12 @@ func (d *daemon) hangup(until context.Context) {
 // everything is as before, and status says why until a reload succeeds.
 func (d *daemon) reload(until context.Context) (status.Reload, error) {
 	changes, err := d.change(until)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		err = errStopping // which is no fault of the configuration
+	case err != nil:
 		d.refused(err)
-	} else {
+	default:
 		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(d.current.number, changes)...)
 	}
 	d.tell(func() error { return d.notify.Status(d.statusLine()) })

@@ -310,6 +310,7 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 	}
 	r.signal(t, unix.SIGTERM)
 	assert.Less(t, r.end(t), lookupPatience/2)
-	require.Error(t, <-refused)
+	require.ErrorContains(t, <-refused, "stopping")
+	assert.NotContains(t, r.log.String(), "configuration refused")
 	assert.Empty(t, filesIn(t, s.dir))
 }

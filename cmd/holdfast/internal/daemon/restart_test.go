@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"bytes"
+	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +24,13 @@ import (
 func init() {
 	children["an instance"] = func() error {
 		_ = os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+		if os.Getenv("DNS") == "silent" {
+			net.DefaultResolver.PreferGo = true
+			net.DefaultResolver.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
 		return Run(Options{Source: config.Source{File: os.Getenv("FILE")}, Version: "test"})
 	}
 }
@@ -33,12 +40,12 @@ type life struct {
 	t       *testing.T
 	command *exec.Cmd
 	control string
-	log     bytes.Buffer
+	log     logBook
 	ended   bool
 }
 
 // live starts the next process, with what the manager has kept from the last one.
-func (s *site) live(t *testing.T, m *storetest.Manager) *life {
+func (s *site) live(t *testing.T, m *storetest.Manager, environ ...string) *life {
 	t.Helper()
 	l := &life{t: t, command: exec.Command(os.Args[0]), control: filepath.Join(s.dir, "control.sock")}
 	var names []string
@@ -50,6 +57,7 @@ func (s *site) live(t *testing.T, m *storetest.Manager) *life {
 	}
 	l.command.Env = append(os.Environ(), "DAEMON_TEST_CHILD=an instance", "FILE="+s.file, "NOTIFY_SOCKET="+m.Socket(),
 		"DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent", "GORACE=atexit_sleep_ms=0")
+	l.command.Env = append(l.command.Env, environ...)
 	if len(names) > 0 {
 		l.command.Env = append(l.command.Env, "LISTEN_FDS="+strconv.Itoa(len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	}
@@ -320,4 +328,29 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 		next.end(unix.SIGKILL)
 		assert.NotContains(t, next.log.String(), "no configuration knows", "round %d: who waits is served", round)
 	}
+}
+
+func TestAStopDuringAStartLeavesWhatCameBackToTheNext(t *testing.T) {
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.listen["goes"] = []string{freeAddress(t)}
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+	waiting := s.dial(t, "web")
+
+	delete(s.listen, "goes")
+	server := s.server
+	s.server = "tcp://db.test:1"
+	s.write(t)
+	second := s.live(t, m, "DNS=silent")
+	require.Eventually(t, func() bool { return strings.Contains(second.log.String(), "its queue is served") }, patience, time.Millisecond)
+	second.end(unix.SIGTERM)
+
+	s.server = server
+	s.write(t)
+	s.live(t, m)
+	requireEcho(t, waiting)
 }

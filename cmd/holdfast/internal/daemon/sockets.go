@@ -108,7 +108,7 @@ func (d *daemon) closeSocket(s activation.Socket) error {
 	case d.handsOn.Load():
 		return s.FD.Close() // its path stays too, for the next process
 	}
-	return errors.Join(d.keep.remove(s.StoreName()), s.Close())
+	return errors.Join(d.keep.removeOne(s.StoreName()), s.Close())
 }
 
 // leaving are the sockets that no listener wants any more and that are open yet, as

@@ -62,14 +62,14 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	}
 	level.Set(levelOf(g.config.Global.LogLevel))
 	warnNoEffect(log, g.config.Global, config.DefaultGlobal(os.Environ()))
+	d.engine, err = proxy.New(proxy.Options{Version: o.Version, Loops: spreadLoops(), Descriptors: raiseDescriptors(log), Log: log})
+	if err != nil {
+		return nil, errors.Join(err, d.abandon(g))
+	}
 	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
 	if err := d.keepGeneration(g); err != nil {
 		// Better to serve what does not outlive this process than not to serve.
 		log.Error("not kept when this process ends", "error", err.Error())
-	}
-	d.engine, err = proxy.New(proxy.Options{Version: o.Version, Loops: spreadLoops(), Descriptors: raiseDescriptors(log), Log: log})
-	if err != nil {
-		return nil, errors.Join(err, d.abandon(g))
 	}
 	d.serveLeftovers(until, leftovers)
 	if _, err := d.commit(until, g); err != nil {

@@ -17,7 +17,7 @@ func (d *daemon) statusLine() string {
 	}
 	if s.Listeners.LastError != "" {
 		first, _, _ := strings.Cut(s.Listeners.LastError, "\n")
-		line += "; last reload refused: " + first
+		line += "; last change refused: " + first
 	}
 	return line
 }
