@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -81,6 +82,23 @@ func (l *life) end(signal unix.Signal) {
 	l.ended = true
 	require.NoError(l.t, l.command.Process.Signal(signal))
 	_ = l.command.Wait()
+}
+
+// freeze returns when no thread of it runs any more.
+func (l *life) freeze() {
+	l.t.Helper()
+	require.NoError(l.t, l.command.Process.Signal(unix.SIGSTOP))
+	require.Eventually(l.t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", l.command.Process.Pid))
+		require.NoError(l.t, err)
+		for _, stat := range threads {
+			text, err := os.ReadFile(stat)
+			if err == nil && !strings.Contains(string(text), ") T ") {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Millisecond, "it does not stop")
 }
 
 // status is what it says once it serves.
@@ -219,7 +237,7 @@ func TestWhoWaitsAtARemovedListenerIsServedByTheNextProcess(t *testing.T) {
 	s.write(t)
 	first := s.live(t, m)
 	first.status()
-	require.NoError(t, first.command.Process.Signal(unix.SIGSTOP))
+	first.freeze()
 	var waiting []net.Conn
 	for range 5 {
 		waiting = append(waiting, s.dial(t, "goes"))
