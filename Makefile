@@ -3,7 +3,7 @@ LDFLAGS := -X github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/cli.versi
 OUT     := bin/holdfast
 TOOL    := go tool -modfile=.ci/tools.mod
 
-UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e '/vmtest$$' -e /vmtest/machine)
+UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e /vmtest)
 
 .PHONY: build run test lint fuzz bench vmtest
 
