@@ -12,15 +12,17 @@ import (
 )
 
 // With systemd's own limit, 5 starts in 10 s, the service fails for good and takes
-// the socket with it: clients are refused even when the configuration is repaired.
+// the socket with it: clients are refused even when what is wrong is repaired.
 func TestAServiceThatCannotStartKeepsItsClientsWaiting(t *testing.T) {
+	const broken = "/run/broken"
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		g.Install(webToApp())
+		g.DropIn("holdfast.service", "[Service]\nExecStartPre=/bin/sh -c 'test ! -e "+broken+"'\n")
 		g.StartEcho(app)
 		g.Run("systemctl", "start", "holdfast.socket")
 		load := g.StartLoad(vmtest.Load{Streams: -1, Patience: time.Minute}, web)
 
-		g.Write(vmtest.ConfigFile, "no configuration")
+		g.Write(broken, "")
 		g.Run("systemctl", "kill", "--signal=KILL", "holdfast.service")
 		g.Await("many starts that fail", func() bool {
 			n, err := strconv.Atoi(g.Property("holdfast.service", "NRestarts"))
@@ -28,7 +30,7 @@ func TestAServiceThatCannotStartKeepsItsClientsWaiting(t *testing.T) {
 		})
 		assert.Equal(t, "active", g.Property("holdfast.socket", "ActiveState"))
 
-		g.Write(vmtest.ConfigFile, webToApp())
+		g.Run("rm", broken)
 		g.AwaitUnit("holdfast.service", "ActiveState", "active")
 		r := load.Stop()
 		assert.Zero(t, r.New.Refused, r.Errors)

@@ -27,7 +27,7 @@ var refusals = []struct {
 	{what: "an address of another host", add: "tcp://203.0.113.7:8081", reason: "listener web (tcp 203.0.113.7:8081): cannot assign requested address"},
 	{what: "a port below 1024", add: "tcp://127.0.0.1:81", reason: "listener web (tcp 127.0.0.1:81): permission denied"},
 	{what: "a path that cannot be written", add: "unix:///etc/web.sock", reason: "listener web (unix /etc/web.sock): read-only file system"},
-	{what: "broken syntax", tail: "[listener", reason: vmtest.ConfigFile + ":"},
+	{what: "broken syntax", tail: "[listener", reason: vmtest.ConfigFile + ":11:10: "},
 	{what: "a missing upstream", tail: "[listener.x]\nlisten = 'tcp://:8086'\nupstream = 'no'", reason: vmtest.ConfigFile + `:13:1: listener.x.upstream: no upstream named "no"`},
 	{what: "an unreadable file", command: "chmod", reason: vmtest.ConfigFile + ": cannot read: permission denied"},
 	{what: "a missing file", command: "rm", reason: vmtest.ConfigFile + ": no configuration: the file does not exist"},

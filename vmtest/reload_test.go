@@ -91,22 +91,25 @@ func TestAReloadChangesTheBindAddressOfAPort(t *testing.T) {
 }
 
 func TestARemovedListenerRefusesAtOnceAndItsConnectionsGetTheirTime(t *testing.T) {
-	const goes, drain = "tcp://127.0.0.1:8081", 8 * time.Second
+	const patient, hasty = "tcp://127.0.0.1:8081", "tcp://127.0.0.1:8082"
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
-		g.Install(staying(time.Minute, "web "+goes))
+		g.Install(staying(time.Minute, "patient "+patient, "hasty "+hasty))
 		g.StartEcho(app)
 		g.Run("systemctl", "start", service)
 		load := g.StartLoad(vmtest.Load{}, stays, staysPath)
-		streams := g.StartLoad(vmtest.Load{Streams: 4, Callers: -1}, goes)
-		began := time.Now()
-		reload(g, staying(drain))
+		live := g.StartLoad(vmtest.Load{Callers: -1}, patient)
+		reload(g, staying(time.Hour, "hasty "+hasty))
 		const refused = 7 // curl(1)
 		assert.Equal(t, refused, g.Try("curl", "--max-time", "5", "http://127.0.0.1:8081").Code)
-		assertSockets(t, g, 2, withStaying(2, "tcp 127.0.0.1:8081 draining bind [1]")...)
-		assertStored(t, g, 2)
-		g.Await("the last connection's end", func() bool { return len(g.Status().Listeners.Sockets) == 2 })
-		assert.Greater(t, time.Since(began), drain)
-		r := streams.Stop()
+		assertSockets(t, g, 2, withStaying(2, "tcp 127.0.0.1:8081 draining bind [1]", "tcp 127.0.0.1:8082 active bind [2]")...)
+		assertStored(t, g, 3)
+		assertNoneLost(t, live.Stop())
+		assertSockets(t, g, 2, withStaying(2, "tcp 127.0.0.1:8082 active bind [2]")...)
+
+		live = g.StartLoad(vmtest.Load{Streams: 4, Callers: -1}, hasty)
+		reload(g, staying(time.Second))
+		assertSockets(t, g, 3, withStaying(3)...)
+		r := live.Stop()
 		assert.Equal(t, 4, r.Streams.Cut+r.Streams.Reset, "%+v", r.Streams)
 		assert.Zero(t, r.Streams.Wrong)
 		assertNoneLost(t, load.Stop())

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
 
-// askPatience is how long the service manager may take to say why it stops us.
-const askPatience = 2 * time.Second
+// askPatience is how long the service manager may take to tell about our unit. A busy
+// host makes it slow, and not to know costs clients.
+const askPatience = 5 * time.Second
 
 // isSucceeded tells whether another process is to go on with the sockets when this one
 // ends. If so the holder keeps them, with who is in their queues. If not, those are
@@ -23,11 +24,15 @@ func (d *daemon) isSucceeded() bool {
 	if d.keep.store == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
-	defer cancel()
-	unit, err := systemd.AskUnit(ctx)
+	unit, err := askUnit()
 	if err != nil {
 		d.log.Debug("stop or restart: the service manager cannot be asked", "error", err.Error())
 	}
 	return unit.Job != "stop"
+}
+
+func askUnit() (systemd.Unit, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	return systemd.AskUnit(ctx)
 }

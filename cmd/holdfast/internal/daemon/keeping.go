@@ -40,12 +40,12 @@ func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logg
 	if notify == nil {
 		return keeping{}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
-	defer cancel()
 	most := systemd.StoreFromEnv()
-	if unit, err := systemd.AskUnit(ctx); err == nil {
+	if unit, err := askUnit(); err == nil {
 		most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
 	store, err := fdstore.Open(ctx, notify, back, fdstore.Options{Max: most})
 	if err != nil {
 		log.Info("nothing is kept when this process ends", "reason", err.Error())
