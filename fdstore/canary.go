@@ -42,10 +42,11 @@ type canary struct {
 const maxEpollRow = 5
 
 func newCanary() (c *canary, err error) {
-	c = &canary{name: canaryPrefix + strconv.FormatUint(rand.Uint64(), 36)}
+	made := &canary{name: canaryPrefix + strconv.FormatUint(rand.Uint64(), 36)}
+	c = made
 	defer func() {
 		if err != nil {
-			c.close()
+			made.close()
 			err = fmt.Errorf("make a canary: %w", err)
 		}
 	}()
