@@ -21,7 +21,7 @@ run: build
 	fi; exec $(OUT) serve --demo
 
 test:
-	.ci/setup vm
+	.ci/setup
 	go test -race $(UNIT)
 	go test -count 1 -timeout 15m ./cmd/holdfast/integration
 	go test -count 1 -timeout 15m -race -short -run TestOneHoldfastServes ./cmd/holdfast/integration

@@ -104,6 +104,16 @@ func (d *daemon) number() uint64 {
 	return d.current.number
 }
 
+// isStopping tells whether the end has begun. It may be called from any goroutine.
+func (d *daemon) isStopping() bool {
+	select {
+	case <-d.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // stop ends the instance: the sockets first, then connections, when they had their
 // time, and who can be asked last. A further stop signal cuts it short.
 func (d *daemon) stop(further <-chan string) {
@@ -111,9 +121,9 @@ func (d *daemon) stop(further <-chan string) {
 	d.tell(d.notify.Stopping)
 	d.handsOn.Store(d.isSucceeded())
 	drain, over := d.drain(d.current.config.Global.DrainTimeout, further)
+	d.sockets.closeIdle()
 	d.engine.Stop(drain, d.handsOn.Load())
 	over()
-	d.sockets.close()
 	if !d.handsOn.Load() {
 		d.keep.clear()
 	}

@@ -72,13 +72,11 @@ func (h *holding) settle(got *activation.Result) {
 	}
 }
 
-// close closes what belongs to socket units, who go on listening. The engine has
-// closed the rest.
-func (h *holding) close() {
-	for _, s := range h.all() {
-		if s.Origin == activation.Systemd {
-			_ = s.FD.Close()
-		}
+// closeIdle closes the sockets of units that no listener wants. The units go on listening
+// on them; where systemd has let go of one, its clients are refused from now on.
+func (h *holding) closeIdle() {
+	for _, s := range h.idle {
+		_ = s.FD.Close()
 	}
 }
 
@@ -103,10 +101,10 @@ func (d *daemon) retire(s activation.Socket) {
 func (d *daemon) closeSocket(s activation.Socket) error {
 	defer d.sockets.leaving.remove(s)
 	switch {
-	case s.Origin == activation.Systemd:
-		return nil // see holding.close
-	case d.handsOn.Load():
-		return s.FD.Close() // its path stays too, for the next process
+	case s.Origin == activation.Systemd && !d.isStopping():
+		return nil // it is idle now, and a later configuration may want it
+	case s.Origin == activation.Systemd, d.handsOn.Load():
+		return s.FD.Close() // whoever listens on has its path too
 	}
 	return errors.Join(d.keep.removeOne(s.StoreName()), s.Close())
 }
