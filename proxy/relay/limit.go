@@ -59,8 +59,9 @@ func (l *loop) leave(limit *Limit) {
 
 // SetLimit changes a limit. Connections that are there stay, also if they are more.
 func (r *Relay) SetLimit(limit *Limit, most int) {
-	limit.most.Store(int64(most))
-	r.each(func(l *loop) { l.resume(limit) })
+	if limit.most.Swap(int64(most)) != int64(most) {
+		r.each(func(l *loop) { l.resume(limit) })
+	}
 }
 
 // resume accepts again from the sockets that a limit held back.

@@ -1,8 +1,8 @@
 // Package status declares what a running instance says of itself. The JSON
 // names are a contract with the programs that read `holdfast status --json`.
 //
-// It holds types only: the engine fills them, the control socket carries them,
-// metrics and the command line show them.
+// It holds types: the engine fills them, the control socket carries them, metrics,
+// the log and the command line show them.
 package status
 
 import "time"
@@ -100,6 +100,29 @@ type Handover struct {
 type Reload struct {
 	Generation uint64   `json:"generation"` // in service now
 	Changes    []Change `json:"changes"`
+}
+
+// Counts tells how many sockets became what, without what none did.
+func (r Reload) Counts() []ChangeCount {
+	var counts []ChangeCount
+	for _, kind := range []ChangeKind{Kept, Bound, Taken, Drains, Closed} {
+		c := ChangeCount{Kind: kind}
+		for _, change := range r.Changes {
+			if change.Change == kind {
+				c.Sockets++
+			}
+		}
+		if c.Sockets > 0 {
+			counts = append(counts, c)
+		}
+	}
+	return counts
+}
+
+// ChangeCount is how many sockets became one thing.
+type ChangeCount struct {
+	Kind    ChangeKind
+	Sockets int
 }
 
 // Change is what became of one listening socket.

@@ -71,19 +71,15 @@ func printRefusal(w io.Writer, refused *control.RefusedError) error {
 // printReload lists what is not as it was, and counts the rest.
 func printReload(w io.Writer, done status.Reload) error {
 	t := newTable(w)
-	counts := map[status.ChangeKind]int{}
 	for _, c := range done.Changes {
-		counts[c.Change]++
 		if c.Change != status.Kept {
 			t.row(string(c.Change), printable(c.Socket), printable(strings.Join(c.Names, ",")))
 		}
 	}
 	t.flush()
 	var parts []string
-	for _, kind := range []status.ChangeKind{status.Kept, status.Bound, status.Taken, status.Drains, status.Closed} {
-		if n := counts[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
-		}
+	for _, c := range done.Counts() {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Sockets, c.Kind))
 	}
 	_, err := fmt.Fprintf(w, "generation %d: %s\n", done.Generation, strings.Join(parts, ", "))
 	return err

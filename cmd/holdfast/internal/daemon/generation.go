@@ -29,8 +29,7 @@ type generation struct {
 	number uint64
 	inputs config.Inputs
 	config *config.Config
-	got    *activation.Result  // the sockets of its listeners
-	bound  []activation.Socket // of those, the ones that were made for it
+	got    *activation.Result // the sockets of its listeners
 	asks   asks
 	pushed []string // names under which the store got what it had not
 }
@@ -48,25 +47,7 @@ func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activa
 	if g.got, err = activation.Acquire(wants(cfg), d.sockets.all(), sources); err != nil {
 		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
-	g.bound = made(g.got, d.sockets.inService)
 	return g, nil
-}
-
-// made are the bound sockets of an Acquire that were not held before.
-func made(got *activation.Result, held []activation.Socket) []activation.Socket {
-	known := make(map[*sock.Listener]bool, len(held))
-	for _, s := range held {
-		known[s.Listener] = true
-	}
-	var sockets []activation.Socket
-	for _, l := range got.Listeners {
-		for _, s := range l.Sockets {
-			if s.Origin == activation.Bind && !known[s.Listener] {
-				sockets = append(sockets, s)
-			}
-		}
-	}
-	return sockets
 }
 
 // abandon gives back what was opened for a generation that is not to be.
@@ -127,15 +108,15 @@ func (d *daemon) commit(until context.Context, g *generation) ([]status.Change, 
 
 // plan is a generation as the engine takes it.
 func (d *daemon) plan(g *generation) proxy.Plan {
-	fresh := make(map[*sock.Listener]bool, len(g.bound))
-	for _, s := range g.bound {
-		fresh[s.Listener] = true
+	held := make(map[*sock.Listener]bool, len(d.sockets.inService))
+	for _, s := range d.sockets.inService {
+		held[s.Listener] = true
 	}
 	p := proxy.Plan{Generation: g.number, Config: g.config}
 	for _, l := range g.got.Listeners {
 		for _, s := range l.Sockets {
 			served := d.served(l.Name, s)
-			served.Bound = fresh[s.Listener]
+			served.Bound = s.Origin == activation.Bind && !held[s.Listener]
 			p.Sockets = append(p.Sockets, served)
 		}
 	}

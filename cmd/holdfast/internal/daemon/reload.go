@@ -59,16 +59,17 @@ func (d *daemon) hangup(until context.Context) {
 // everything is as before, and status says why until a reload succeeds.
 func (d *daemon) reload(until context.Context) (status.Reload, error) {
 	changes, err := d.change(until)
+	done := status.Reload{Generation: d.current.number, Changes: changes}
 	switch {
 	case errors.Is(err, context.Canceled):
 		err = errStopping // which is no fault of the configuration
 	case err != nil:
 		d.refused(err)
 	default:
-		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(d.current.number, changes)...)
+		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(done)...)
 	}
 	d.tell(func() error { return d.notify.Status(d.statusLine()) })
-	return status.Reload{Generation: d.current.number, Changes: changes}, err
+	return done, err
 }
 
 // change makes the configuration, as it is now, the one in service.
@@ -99,16 +100,10 @@ func (d *daemon) refused(err error) {
 	}
 }
 
-func reloadAttrs(generation uint64, changes []status.Change) []slog.Attr {
-	counts := map[status.ChangeKind]int{}
-	for _, c := range changes {
-		counts[c.Change]++
-	}
-	attrs := []slog.Attr{slog.Uint64("generation", generation)}
-	for _, kind := range []status.ChangeKind{status.Kept, status.Bound, status.Taken, status.Drains, status.Closed} {
-		if n := counts[kind]; n > 0 {
-			attrs = append(attrs, slog.Int(string(kind), n))
-		}
+func reloadAttrs(done status.Reload) []slog.Attr {
+	attrs := []slog.Attr{slog.Uint64("generation", done.Generation)}
+	for _, c := range done.Counts() {
+		attrs = append(attrs, slog.Int(string(c.Kind), c.Sockets))
 	}
 	return attrs
 }
