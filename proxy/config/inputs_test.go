@@ -49,7 +49,7 @@ func TestReadKeepAndParseIsLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want, wantErr := Load(src)
-			in, err := src.Read()
+			in, err := src.Read(t.Context())
 			if err != nil {
 				assert.Equal(t, Inputs{}, in)
 				assert.Equal(t, wantErr, err)
@@ -66,14 +66,14 @@ func TestReadKeepAndParseIsLoad(t *testing.T) {
 func TestWhatWasReadOutlivesItsFile(t *testing.T) {
 	t.Parallel()
 	file := write(t, "f.toml", minimalTOML)
-	in, err := Source{File: file}.Read()
+	in, err := Source{File: file}.Read(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(file))
 	c, err := in.Parse()
 	require.NoError(t, err)
 	assert.Equal(t, "web", c.Listeners[0].Name)
 
-	again, err := Source{File: file, FileOptional: true}.Read()
+	again, err := Source{File: file, FileOptional: true}.Read(t.Context())
 	require.NoError(t, err)
 	assert.True(t, again.Missing)
 	assert.False(t, in.Equal(again))
@@ -86,7 +86,7 @@ func TestOnlyVariablesThatMatterAreKept(t *testing.T) {
 		"HOLDFAST", "HOLDFAST_PORT_80_TCP=tcp://10.0.0.1:80", "HOLDFAST_SERVICE_HOST=10.0.0.1", "HOLDFAST_TEST_BINARY=1",
 		"HOLDFAST_BAD=a=b", "INVOCATION_ID=x", "HOLDFAST_", "RUNTIME_DIRECTORY=/run/later",
 	}
-	in, err := Source{Environ: environ}.Read()
+	in, err := Source{Environ: environ}.Read(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"HOLDFAST_", "HOLDFAST_BAD=a=b", "HOLDFAST_GLOBAL_KEEP=listeners",

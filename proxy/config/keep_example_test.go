@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -10,7 +11,7 @@ import (
 // A configuration is read, kept as text, and parsed when it is needed.
 func ExampleSource_Read() {
 	source := config.Source{Overrides: config.Overrides{Listen: []string{"tcp://:8080"}, Upstream: "tcp://127.0.0.1:9000"}}
-	in, err := source.Read()
+	in, err := source.Read(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/knadh/koanf/v2"
 )
@@ -16,11 +18,16 @@ type Source struct {
 	Overrides    Overrides // flags
 }
 
-// Load reads, merges and validates a configuration: [Source.Read], then
-// [Inputs.Parse]. Every error is an [*Error]. It wraps fs.ErrNotExist if there is
+// readPatience is how long Load waits for the file.
+const readPatience = 5 * time.Second
+
+// Load reads, merges and validates a configuration: [Source.Read] with five seconds,
+// then [Inputs.Parse]. Every error is an [*Error]. It wraps fs.ErrNotExist if there is
 // no configuration at all and fs.ErrPermission if the file may not be read.
 func Load(src Source) (*Config, error) {
-	in, err := src.Read()
+	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+	defer cancel()
+	in, err := src.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +42,9 @@ func Parse(name string, data []byte, environ []string, over Overrides) (*Config,
 
 // Read reads the file, at most as much of it as a configuration may have, and
 // gathers it with the rest that decides the configuration. It judges nothing but
-// the extension. An error is one of those of [Load].
-func (s Source) Read() (Inputs, error) {
+// the extension. An error is one of those of [Load]; it wraps that of ctx if the file
+// did not come in time.
+func (s Source) Read(ctx context.Context) (Inputs, error) {
 	in := Inputs{File: s.File, Environ: relevant(s.Environ), Overrides: s.Overrides}
 	if s.File == "" {
 		return in, nil
@@ -44,7 +52,7 @@ func (s Source) Read() (Inputs, error) {
 	if _, problems := parserFor(s.File); problems != nil {
 		return Inputs{}, &Error{Problems: problems}
 	}
-	data, problems := readFile(s.File)
+	data, problems := readFile(ctx, s.File)
 	if problems == nil {
 		in.Data = data
 		return in, nil

@@ -1,11 +1,11 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // write makes a file in a directory of the test.
@@ -181,15 +180,13 @@ func TestADirectoryIsNoFile(t *testing.T) {
 }
 
 func TestAnUnreadableFileIsAPermissionError(t *testing.T) {
-	t.Parallel()
 	file := write(t, "f.toml", minimalTOML)
 	require.NoError(t, os.Chmod(file, 0))
 	if os.Getuid() == 0 {
-		// Root may read everything; this thread gives that up for a while.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		require.NoError(t, unix.Setfsuid(65534))
-		defer func() { assert.NoError(t, unix.Setfsuid(0)) }()
+		// Root may read everything; the process, in which no other test runs now, gives
+		// that up for a while.
+		require.NoError(t, syscall.Setresuid(-1, 65534, -1))
+		defer func() { assert.NoError(t, syscall.Setresuid(-1, 0, -1)) }()
 	}
 	_, err := Load(Source{File: file, FileOptional: true})
 	require.ErrorIs(t, err, fs.ErrPermission)
@@ -206,6 +203,23 @@ func TestAPipeIsReadLikeAFile(t *testing.T) {
 	_, err := Load(Source{File: pipe})
 	require.NoError(t, err)
 	require.NoError(t, <-written)
+}
+
+func TestAPipeToWhichNobodyWritesIsGivenUp(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "p.toml")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for range 2 * cap(reads) { // also when all of the attempts hang
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := Source{File: pipe, FileOptional: true}.Read(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Contains(t, err.Error(), pipe)
+		assert.NotEmpty(t, problemsOf(t, err)[0].Hint)
+	}
+	assert.Eventually(t, func() bool { // the attempts end when the pipe does
+		writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
+		return err == nil && writer.Close() == nil && len(reads) == 0
+	}, 10*time.Second, time.Millisecond)
 }
 
 func TestParseReadsNoFile(t *testing.T) {
