@@ -116,6 +116,31 @@ func TestIdleConnectionIsEnded(t *testing.T) {
 	assert.Equal(t, Idle, r.end().Reason)
 }
 
+// Whoever sent something while the process was stopped was not idle.
+func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
+	const idle = 1500 * time.Millisecond
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 1, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
+	clients := make([]net.Conn, 3*turnEvents)
+	for i := range clients {
+		clients[i] = r.dial()
+		require.NoError(t, ping(t, clients[i]))
+	}
+	goOn := make(chan struct{})
+	stopped := r.relay.loops[0].post(func(*loop) { <-goOn })
+	require.True(t, stopped)
+	for _, c := range clients {
+		_, err := io.WriteString(c, "x")
+		require.NoError(t, err)
+	}
+	time.Sleep(2*idle + sweep) // nothing happens in the loop
+	close(goOn)
+	for _, c := range clients {
+		_, err := io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+	}
+}
+
 func TestReleasedSocketServesItsQueueAndThenNobody(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(1) }}, b.address)

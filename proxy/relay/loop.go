@@ -101,7 +101,7 @@ func (l *loop) run() {
 		if err != nil && err != unix.EINTR {
 			panic(fmt.Sprintf("epoll_wait: %v", err)) // EBADF or EINVAL: the loop itself is wrong
 		}
-		l.now = l.relay.clock()
+		l.tellTime()
 		for i := range max(n, 0) {
 			l.dispatch(&l.events[i])
 		}
@@ -115,6 +115,16 @@ func (l *loop) run() {
 		}
 		l.publish()
 		l.yield()
+	}
+}
+
+// tellTime reads the clock. A loop that was stopped for long, by a signal or a busy
+// host, first hears what has happened, before it ends what seems to have been quiet.
+func (l *loop) tellTime() {
+	before := l.now
+	l.now = l.relay.clock()
+	if l.now-before > 2*int64(sweep) {
+		l.ticked, l.swept = l.now, l.now
 	}
 }
 
