@@ -30,10 +30,12 @@ type Want struct {
 // Held sockets stay the caller's, whatever happens, and are the same in the Result,
 // pointer and origin. None of them may be closed or retired meanwhile. While an
 // address is bound that overlaps with one which no want keeps, the latter has
-// SO_REUSEPORT for two system calls.
-func Acquire(wants []Want, held []Socket, sources []*Source) (*Result, error) {
+// SO_REUSEPORT for two system calls. So it is with leaving: sockets that the caller is
+// about to close and no want gets; they must be open until Acquire returns.
+func Acquire(wants []Want, held []Socket, sources []*Source, leaving ...*sock.Listener) (*Result, error) {
 	a := assign(wants, gather(held, sources))
 	near := a.neighbours()
+	near.leave(leaving...)
 	listeners := make([]Listener, len(wants))
 	var problems AcquireError
 	var bound []Socket

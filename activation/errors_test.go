@@ -42,6 +42,18 @@ func TestAllProblemsAreListedEachWithAHint(t *testing.T) {
 		`"wep" (`+addr(t, arrived).String()+`), "web" (unix without a path, not listening)`, all[2].Hint())
 }
 
+func TestWhatCannotBeHadIsLeftOut(t *testing.T) {
+	a, b, c := tcp("127.0.0.1:1"), tcp("127.0.0.1:2"), tcp("127.0.0.1:3")
+	lost := activation.AcquireError{
+		{Listener: "part", Addr: a}, {Listener: "whole", Addr: c}, {Listener: "unit"},
+	}
+	wants := []activation.Want{{Name: "part", Addrs: []sock.Addr{a, b}}, {Name: "whole", Addrs: []sock.Addr{c}}, {Name: "unit"}, {Name: "other"}}
+	rest := lost.Without(wants)
+	assert.Equal(t, []activation.Want{{Name: "part", Addrs: []sock.Addr{b}}, {Name: "whole", Addrs: []sock.Addr{}}, {Name: "other"}}, rest,
+		"sockets may have arrived for one of which all addresses are lost")
+	assert.Len(t, wants[0].Addrs, 2, "the caller's are as they were")
+}
+
 func TestNoSocketAtAll(t *testing.T) {
 	for _, tt := range []struct {
 		want activation.Want

@@ -41,8 +41,7 @@ func (a *assignment) neighbours() *neighbours {
 		case c.want != nobody:
 			n.stays(a.wants[c.want].Name, c.socket.Info)
 		case c.socket.Origin.own():
-			p := placeOf(c.socket.Addr())
-			n.leaving[p] = append(n.leaving[p], c.socket.Listener)
+			n.leave(c.socket.Listener)
 		default:
 			n.stays("", c.socket.Info)
 		}
@@ -57,6 +56,13 @@ func placeOf(a sock.Addr) place {
 func (n *neighbours) stays(listener string, i sock.Info) {
 	p := placeOf(i.Addr)
 	n.staying[p] = append(n.staying[p], neighbour{info: i, listener: listener})
+}
+
+func (n *neighbours) leave(listeners ...*sock.Listener) {
+	for _, l := range listeners {
+		p := placeOf(l.Addr())
+		n.leaving[p] = append(n.leaving[p], l)
+	}
 }
 
 // inTheWay is a socket that stays and with which the address overlaps; nil = none.

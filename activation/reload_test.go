@@ -250,3 +250,37 @@ func TestACopyOfAHeldSocketIsClosed(t *testing.T) {
 	assert.False(t, isOpen(second.FD))
 	assert.True(t, isOpen(held.FD))
 }
+
+// A socket that leaves may take a while: its address comes back beside it.
+func TestAnAddressIsBoundBesideASocketThatLeaves(t *testing.T) {
+	leaves := holdBound(t, anyPort)
+	require.NoError(t, leaves.Retire())
+	wants := []activation.Want{want("web", leaves.Addr())}
+	_, err := activation.Acquire(wants, nil, nil)
+	require.ErrorIs(t, err, unix.EADDRINUSE)
+
+	r, err := activation.Acquire(wants, nil, nil, leaves.Listener)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	assert.Equal(t, []string{"bind " + leaves.Addr().String()}, sockets(r.Listeners[0]))
+	assert.Empty(t, r.Idle, "nobody gets the one that leaves")
+	for range 10 {
+		client, err := net.Dial("tcp", leaves.Addr().AddrPort.String())
+		require.NoError(t, err)
+		server, _, err := unix.Accept(r.Listeners[0].Sockets[0].FD.Raw())
+		require.NoError(t, err, "the client is in the queue of the new one")
+		require.NoError(t, unix.Close(server))
+		require.NoError(t, client.Close())
+	}
+}
+
+func TestNobodyGetsToWhatIsAboutToBeTakenBack(t *testing.T) {
+	keeps := holdBound(t, anyPort)
+	r := mustReload(t, []activation.Want{want("web", keeps.Addr(), anyPort)}, []activation.Socket{keeps})
+	r.Retire()
+	_, err := net.Dial("tcp", r.Listeners[0].Sockets[1].Addr().AddrPort.String())
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+	client, err := net.Dial("tcp", keeps.Addr().AddrPort.String())
+	require.NoError(t, err, "that was there before")
+	require.NoError(t, client.Close())
+}

@@ -89,6 +89,18 @@ func (a *assignment) unwanted(c *candidate) Unwanted {
 	return u
 }
 
+// Retire lets no further client get to what was bound, for a caller that is about to
+// Close. It is done as far as the kernel can.
+func (r *Result) Retire() {
+	for _, l := range r.Listeners {
+		for _, s := range l.Sockets {
+			if s.Origin == Bind && !r.held[s.Listener] {
+				_ = s.Retire() // clients may get there until Close, as without it
+			}
+		}
+	}
+}
+
 // Close takes the Acquire back, for a caller that cannot go on with the Result.
 // Held sockets are left as they are. What came from a source is closed here and
 // lives on where it came from, its path too. What was bound is gone. To give a

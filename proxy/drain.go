@@ -52,12 +52,14 @@ func (l *listening) grant(limit config.Timeout) {
 	l.limit <- limit
 }
 
-// awaitEnd returns when the last connection of a drained socket has gone. Those that
-// are left when their time is over are ended.
+// awaitEnd returns when the last connection of a drained socket has gone, or the engine
+// has ended. Those that are left when their time is over are ended.
 func (e *Engine) awaitEnd(l *listening) {
 	var over <-chan time.Time
 	for look := firstLook; l.connections() > 0; look = min(2*look, longestLook) {
 		select {
+		case <-e.ended:
+			return
 		case <-time.After(look):
 		case limit := <-l.limit:
 			over = nil

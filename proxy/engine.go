@@ -40,12 +40,13 @@ type Engine struct {
 	pools      []*pool      // those of the generation, in the order of its upstreams
 
 	running   sync.WaitGroup // pools, and drains
+	ended     chan struct{}  // closed when no connection is left, at the end of Stop
 	accessLog atomic.Bool
 }
 
 // New makes an engine that serves nothing yet.
 func New(o Options) (*Engine, error) {
-	e := &Engine{options: o, log: o.Log, started: time.Now(), state: status.Starting, limits: map[string]*relay.Limit{}}
+	e := &Engine{options: o, log: o.Log, started: time.Now(), state: status.Starting, limits: map[string]*relay.Limit{}, ended: make(chan struct{})}
 	r, err := relay.New(relay.Options{Loops: o.Loops, Descriptors: o.Descriptors, Log: o.Log, OnEnd: e.logEnd})
 	if err != nil {
 		return nil, err

@@ -66,6 +66,7 @@ func (e *Engine) Stop(ctx context.Context, leave bool) {
 		e.relay.HangUp(nil)
 	}
 	e.relay.Close()
+	close(e.ended)
 	endOthers(pools, nil)
 	e.running.Wait()
 }

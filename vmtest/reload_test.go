@@ -137,3 +137,24 @@ func TestAReloadSendsNewConnectionsToTheNewUpstream(t *testing.T) {
 func connectionsTo(g *vmtest.Guest, port string) int {
 	return len(slices.Collect(strings.Lines(g.Run("ss", "-tnH", "state", "established", "dport", "=", ":"+port))))
 }
+
+// systemd 257 closes what it was told to drop some time later, and until then the
+// address is in use.
+func TestAListenerThatWasRemovedComesBackAtOnce(t *testing.T) {
+	const rounds = 10
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		with := staying(time.Second, "web tcp://127.0.0.1:8081 tcp://0.0.0.0:8083 unix://@web unix:///run/holdfast/web.sock")
+		g.Install(staying(time.Second))
+		g.StartEcho(app)
+		g.Run("systemctl", "start", service)
+		load := g.StartLoad(vmtest.Load{}, stays, staysPath)
+		g.Write("/root/with.toml", with)
+		g.Write("/root/without.toml", staying(time.Second))
+		g.Run("sh", "-ec", fmt.Sprintf(`for i in $(seq %d); do for f in with without; do
+			cp /root/$f.toml /etc/holdfast/holdfast.toml
+			systemctl reload %s
+		done; done`, rounds, service))
+		assertSockets(t, g, 2*rounds+1, withStaying(2*rounds+1)...)
+		assertNoneLost(t, load.Stop())
+	})
+}

@@ -40,7 +40,7 @@ func askError(socket string, err error) *AskError {
 
 // listenControl makes the control socket, for this user alone, and the last
 // element of its directory where that is missing.
-func listenControl(path string) (net.Listener, error) {
+func listenControl(path string) (*listener, error) {
 	socket := "control socket " + path
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, askError(socket, err)
@@ -56,52 +56,84 @@ func listenControl(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenMetrics opens the metrics address.
-func listenMetrics(a config.Address) (net.Listener, error) {
-	l, err := listen(socketAddr(a), sock.Options{})
+// listenMetrics opens the metrics address, which may overlap with that of former.
+func listenMetrics(a config.Address, former *asked) (*listener, error) {
+	var o sock.Options
+	if former != nil && !former.ended {
+		o.Beside = []*sock.Listener{former.listener.socket}
+	}
+	l, err := listen(socketAddr(a), o)
 	if err != nil {
 		return nil, askError("metrics address "+a.String(), err)
 	}
 	return l, nil
 }
 
-// asks are the servers by which the instance is asked.
+// asks are the servers by which the instance is asked; nil = off, or not to be had.
 type asks struct {
 	control *asked
-	metrics *asked // nil = off
+	metrics *asked
 }
 
 // asked is one of them.
 type asked struct {
 	at       string // the address as configured
-	listener net.Listener
+	listener *listener
 	serve    func(ctx context.Context, l net.Listener) error
 	stop     context.CancelFunc // nil = it does not serve yet
+	ended    bool               // by itself
+}
+
+// answers tells whether who asks at an address gets to this server.
+func (a *asked) answers(at string) bool {
+	return a != nil && a.at == at && !a.ended && a.listener.socket.Reachable()
 }
 
 // openAsks opens the sockets that global asks for. Those that are in service already
-// stay.
+// and answer stay. After an error the others are there.
 func (d *daemon) openAsks(global config.Global) (asks, error) {
+	var failed severalError
 	now := d.asksInService()
 	next := now
-	if now.control == nil || now.control.at != global.ControlSocket {
-		l, err := listenControl(global.ControlSocket)
-		if err != nil {
-			return asks{}, err
+	if at := global.ControlSocket; !now.control.answers(at) {
+		next.control = nil
+		if l, err := listenControl(at); err == nil {
+			next.control = &asked{at: at, listener: l, serve: d.serveControl}
+		} else {
+			failed = append(failed, err)
 		}
-		next.control = &asked{at: global.ControlSocket, listener: l, serve: d.serveControl}
 	}
 	switch {
 	case global.Metrics == nil:
 		next.metrics = nil
-	case now.metrics == nil || now.metrics.at != global.Metrics.String():
-		l, err := listenMetrics(*global.Metrics)
-		if err != nil {
-			return asks{}, errors.Join(err, next.closeOthers(now))
+	case !now.metrics.answers(global.Metrics.String()):
+		next.metrics = nil
+		if l, err := listenMetrics(*global.Metrics, now.metrics); err == nil {
+			next.metrics = &asked{at: global.Metrics.String(), listener: l, serve: d.serveMetrics}
+		} else {
+			failed = append(failed, err)
 		}
-		next.metrics = &asked{at: global.Metrics.String(), listener: l, serve: d.serveMetrics}
+	}
+	if len(failed) > 0 {
+		return next, failed
 	}
 	return next, nil
+}
+
+// reopenAsks opens again what ended by itself, or what nobody finds any more, as its file
+// was removed.
+func (d *daemon) reopenAsks() {
+	next, err := d.openAsks(d.current.config.Global)
+	d.serveAsks(d.current.asks, next)
+	d.current.asks = next
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	}
+	if reason != "" && reason != d.unasked {
+		d.log.Error("cannot be asked", "error", reason)
+	}
+	d.unasked = reason
 }
 
 func (d *daemon) asksInService() asks {
@@ -149,13 +181,19 @@ func (d *daemon) serveAsks(former, next asks) {
 	}
 }
 
+// failure is a server that ended by itself.
+type failure struct {
+	of  *asked
+	err error
+}
+
 // start lets a server answer until it is stopped. Its socket is its own from now on.
 func (d *daemon) start(one *asked) {
 	ctx, cancel := context.WithCancel(context.Background())
 	one.stop = cancel
 	d.serving.Go(func() {
 		if err := one.serve(ctx, one.listener); err != nil {
-			d.failures <- err
+			d.failures <- failure{one, err}
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,11 +114,37 @@ func TestTrafficGoesOnWhenNobodyCanAskAnyMore(t *testing.T) {
 		d.run(signals)
 		close(ended)
 	}()
-	d.failures <- net.ErrClosed
+	d.failures <- failure{&asked{}, net.ErrClosed}
 	book.eventually(t, "cannot be asked any more")
 	r := &running{config: cfg}
 	requireEcho(t, r.dial(t))
 	signals.stop <- "SIGTERM"
 	signals.stop <- "SIGTERM"
 	<-ended
+}
+
+func TestAControlSocketWhoseFileIsGoneIsMadeAgain(t *testing.T) {
+	s := newSite(t)
+	r := s.serving(t)
+	require.NoError(t, os.Remove(r.config.Global.ControlSocket))
+	r.eventually(t, status.Running)
+	r.stop(t)
+	assert.NoFileExists(t, r.config.Global.ControlSocket)
+}
+
+func TestAMetricsAddressMayGrow(t *testing.T) {
+	s := newSite(t)
+	port := freeAddress(t)
+	port = port[strings.LastIndex(port, ":"):]
+	s.global = []string{"metrics = 'tcp://127.0.0.1" + port + "'"}
+	r := s.serving(t)
+	s.global = []string{"metrics = 'tcp://0.0.0.0" + port + "'"}
+	s.write(t)
+	_, err := r.reload(t)
+	require.NoError(t, err)
+	response, err := http.Get("http://127.0.0.2" + port + "/metrics")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	r.stop(t)
 }

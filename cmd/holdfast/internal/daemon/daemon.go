@@ -32,34 +32,39 @@ type Options struct {
 // daemon is one instance between start and stop. What is not said to be otherwise
 // belongs to the goroutine of start and run.
 type daemon struct {
-	source config.Source
-	log    *slog.Logger
-	level  *slog.LevelVar // of log
-	engine *proxy.Engine
-	notify *systemd.Notifier
+	source  config.Source
+	log     *slog.Logger
+	level   *slog.LevelVar // of log
+	engine  *proxy.Engine
+	notify  *systemd.Notifier
+	telling *telling // what notify has to say
 
 	current *generation // in service
+	missing bool        // a part of it is not, as that could not be had at the start
 	kept    kept        // what the holder keeps of it
 	sockets holding
-	keep    keeping
+	keep    *keeping
 	idle    idleWatch
+	unasked string      // why there is no control socket or no metrics, "" = there are
 	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
-	serving  sync.WaitGroup // control socket, metrics, watchdog
+	serving  sync.WaitGroup // control socket, metrics, watchdog, who waits for the holder
 	unwatch  context.CancelFunc
-	failures chan error // one of the first two ended by itself
+	failures chan failure  // of the first two
+	answered chan struct{} // the holder, late
 	reloads  chan reload
 	stopping chan struct{} // closed when run takes no more reloads
 }
 
-// statusEvery is how often the service manager is told how things are.
-const statusEvery = 10 * time.Second
+// lookEvery is how often the instance looks at itself: it tells the service manager how
+// things are, and tries again what it could not have.
+const lookEvery = 5 * time.Second
 
 // run does what signals and commands ask for until the end, and then stops.
 func (d *daemon) run(signals *signals) {
 	defer func() { d.idle.stop() }()
-	tell := time.NewTicker(statusEvery)
-	defer tell.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case name := <-signals.stop:
@@ -76,15 +81,22 @@ func (d *daemon) run(signals *signals) {
 		case r := <-d.reloads:
 			changes, err := d.reload(signals.until)
 			r.answer <- answer{changes, err}
+			d.keep.settle(signals.until, d.current.number)
 		case <-signals.reload:
 			d.hangup(signals.until)
+			d.keep.settle(signals.until, d.current.number)
 		case <-signals.dump:
 			d.dump()
-		case err := <-d.failures:
+		case f := <-d.failures:
 			// Traffic goes on: that nobody can ask is no reason to end it.
-			d.log.Error("cannot be asked any more", "error", err.Error())
-		case <-tell.C:
-			d.tell(func() error { return d.notify.Status(d.statusLine()) })
+			d.log.Error("cannot be asked any more", "error", f.err.Error())
+			f.of.ended = true
+		case <-d.answered:
+			d.keepLate(signals.until)
+		case <-look.C:
+			d.reopenAsks()
+			d.complete(signals.until)
+			d.tellStatus()
 		}
 	}
 }
@@ -132,12 +144,15 @@ func (d *daemon) stop(further <-chan string) {
 	}
 	d.unwatch()
 	d.serving.Wait()
+	d.telling.close()
 	d.log.Info("stopped")
 }
 
-// tell notifies the service manager; that it cannot be reached is for the log.
-func (d *daemon) tell(what func() error) {
-	if err := what(); err != nil {
-		d.log.Warn("cannot notify the service manager", "error", err.Error())
-	}
+// tell has the service manager told, soon.
+func (d *daemon) tell(message func() error) { d.telling.tell(message) }
+
+// tellStatus tells the service manager how the instance is.
+func (d *daemon) tellStatus() {
+	line := d.statusLine()
+	d.tell(func() error { return d.notify.Status(line) })
 }

@@ -55,7 +55,8 @@ func (d *daemon) extendStop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		deadline, _ := ctx.Deadline()
 		d.tell(func() error { return d.notify.ExtendTimeout(extendBy) })
-		d.tell(func() error { return d.notify.Status(d.stopLine(deadline)) })
+		line := d.stopLine(deadline)
+		d.tell(func() error { return d.notify.Status(line) })
 		select {
 		case <-again.C:
 		case <-ctx.Done():

@@ -117,7 +117,8 @@ func TestTheManagerIsAskedAgainAndAgain(t *testing.T) {
 	told := manager(t)
 	notify, err := systemd.NotifierFromEnv()
 	require.NoError(t, err)
-	d := &daemon{notify: notify, log: quiet, engine: idleEngine(t)}
+	d := &daemon{notify: notify, telling: newTelling(notify, quiet), log: quiet, engine: idleEngine(t)}
+	defer d.telling.close()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

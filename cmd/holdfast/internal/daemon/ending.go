@@ -21,18 +21,14 @@ const askPatience = 5 * time.Second
 // costs those who are in a queue then, and the other one would cost every client of a
 // restart.
 func (d *daemon) isSucceeded() bool {
-	if d.keep.store == nil {
+	if !d.keep.exists() {
 		return false
 	}
-	unit, err := askUnit()
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	unit, err := systemd.AskUnit(ctx)
 	if err != nil {
 		d.log.Debug("stop or restart: the service manager cannot be asked", "error", err.Error())
 	}
 	return unit.Job != "stop"
-}
-
-func askUnit() (systemd.Unit, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
-	defer cancel()
-	return systemd.AskUnit(ctx)
 }

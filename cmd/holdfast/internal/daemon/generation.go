@@ -35,31 +35,58 @@ type generation struct {
 }
 
 // prepare opens what a configuration needs and the instance has not.
-func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
-	cfg, err := inputs.Parse()
+func (d *daemon) prepare(until context.Context, number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
+	g, err := newGeneration(number, inputs)
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{number: number, inputs: inputs, config: cfg}
-	if g.asks, err = d.openAsks(cfg.Global); err != nil {
-		return nil, err
+	if g.asks, err = d.openAsks(g.config.Global); err != nil {
+		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
-	if g.got, err = activation.Acquire(wants(cfg), d.sockets.all(), sources); err != nil {
+	if g.got, err = d.acquire(until, wants(g.config), sources); err != nil {
 		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
 	return g, nil
 }
 
+// prepareRest is prepare for a start that has something to lose. What cannot be had is
+// missing then, and tells why.
+func (d *daemon) prepareRest(until context.Context, number uint64, inputs config.Inputs, sources ...*activation.Source) (g *generation, missing severalError, err error) {
+	if g, err = newGeneration(number, inputs); err != nil {
+		return nil, nil, err
+	}
+	var unasked error
+	g.asks, unasked = d.openAsks(g.config.Global)
+	if g.got, missing, err = d.acquireRest(until, wants(g.config), sources); err != nil {
+		return nil, nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
+	}
+	if unasked != nil {
+		missing = append(missing, unasked)
+	}
+	return g, missing, nil
+}
+
+func newGeneration(number uint64, inputs config.Inputs) (*generation, error) {
+	cfg, err := inputs.Parse()
+	if err != nil {
+		return nil, err
+	}
+	return &generation{number: number, inputs: inputs, config: cfg}, nil
+}
+
 // abandon gives back what was opened for a generation that is not to be.
 func (d *daemon) abandon(g *generation) error {
-	return errors.Join(d.keep.remove(g.pushed...), g.got.Close(), g.asks.closeOthers(d.asksInService()))
+	g.got.Retire() // the holder may be slow, and nobody accepts from them
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	return errors.Join(d.keep.remove(ctx, g.pushed...), g.got.Close(), g.asks.closeOthers(d.asksInService()))
 }
 
 // keepGeneration has the holder keep what the next process needs to serve a
 // generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is
 // what may still have clients in its queues: the generation that it replaces, and those
 // of sockets that leave already.
-func (d *daemon) keepGeneration(g *generation) error {
+func (d *daemon) keepGeneration(until context.Context, g *generation) error {
 	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
 	for i, former := range d.kept.generations() {
 		if former.Number != g.number && (i == 0 || d.sockets.leaving.has(former.Number)) {
@@ -75,7 +102,7 @@ func (d *daemon) keepGeneration(g *generation) error {
 		}
 	}
 	var err error
-	if g.pushed, err = d.keep.push(own, k); err != nil {
+	if g.pushed, err = d.keep.push(until, own, k); err != nil {
 		return err
 	}
 	d.kept = k
@@ -99,7 +126,6 @@ func (d *daemon) commit(until context.Context, g *generation) ([]status.Change, 
 	d.current = g
 	d.serveAsks(former, g.asks)
 	d.sockets.settle(g.got)
-	d.keep.settle(g.number)
 	d.level.Set(levelOf(g.config.Global.LogLevel))
 	d.idle.stop()
 	d.idle = d.newIdleWatch()

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
@@ -18,65 +20,114 @@ import (
 // descriptor with all that it has: with thousands that takes seconds.
 const keepPatience = 30 * time.Second
 
-// openPatience is how long it may take to answer at all. What is no service manager
-// may have made the socket, and never read from it.
+// openPatience is how long it may take to answer at all before the start goes on
+// without it. What is no service manager may have made the socket, and never read
+// from it.
 const openPatience = 5 * time.Second
 
 // spareFiles is how many descriptors are left for socket units and the first steps of
 // a start, below its soft limit.
 const spareFiles = 64
 
+// errSilent is why nothing can be kept for now.
+var errSilent = errors.New("the service manager, which keeps the sockets, does not answer")
+
 // keeping is what the holder keeps of this instance: the sockets that it has bound,
 // and the configuration in service. The zero value keeps nothing. Its methods may be
 // called from any goroutine.
 type keeping struct {
-	store    *fdstore.Store // nil = there is no holder
 	log      *slog.Logger
-	removals *removals
+	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent
+	silent   atomic.Bool                   // nobody has answered yet
+	promised bool                          // somebody keeps, whether he answers or not
+	connect  func(ctx context.Context) (*fdstore.Store, error)
+	removals removals
 }
 
 // openKeeping finds out whether there is a holder. back is what came from it.
-func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logger) keeping {
+func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logger) *keeping {
+	k := &keeping{log: log}
 	if notify == nil {
-		return keeping{}
-	}
-	most := systemd.StoreFromEnv()
-	if unit, err := askUnit(); err == nil {
-		most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
+		return k
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
-	store, err := fdstore.Open(ctx, notify, back, fdstore.Options{Max: most})
-	if err != nil {
-		log.Info("nothing is kept when this process ends", "reason", err.Error())
-		return keeping{}
+	most := systemd.StoreFromEnv()
+	if unit, err := systemd.AskUnit(ctx); err == nil {
+		most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
 	}
-	return keeping{store, log, &removals{}}
+	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
+	k.connect = func(ctx context.Context) (*fdstore.Store, error) {
+		return fdstore.Open(ctx, notify, back, fdstore.Options{Max: most})
+	}
+	if err := k.open(ctx); err != nil {
+		log.Warn("not kept when this process ends, for now", "reason", err.Error())
+	}
+	return k
 }
 
-// holder is who keeps.
-func (k keeping) holder() string {
-	if k.store == nil {
-		return status.HolderNone
+// open talks to the holder for the first time, and again while it is silent. The error
+// tells that it did not answer.
+func (k *keeping) open(ctx context.Context) error {
+	store, err := k.connect(ctx)
+	switch {
+	case err == nil:
+		k.store.Store(store)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		k.silent.Store(true)
+		return err
+	default:
+		k.log.Info("nothing is kept when this process ends", "reason", err.Error())
 	}
-	return status.HolderSystemd
+	k.silent.Store(false)
+	return nil
+}
+
+// await returns when a silent holder has answered, or ctx ends.
+func (k *keeping) await(ctx context.Context) {
+	for patience := openPatience; ctx.Err() == nil; patience = min(2*patience, keepPatience) {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		err := k.open(attempt)
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// exists tells whether somebody keeps what this instance has, or has kept it before.
+func (k *keeping) exists() bool { return k.store.Load() != nil || k.isLate() }
+
+// isLate tells whether there is a holder that has not answered yet.
+func (k *keeping) isLate() bool { return k.promised && k.silent.Load() }
+
+// holder is who keeps.
+func (k *keeping) holder() string {
+	if k.exists() {
+		return status.HolderSystemd
+	}
+	return status.HolderNone
 }
 
 // push gives the holder sockets, and the configuration that is to be in service, as
 // far as it has not got them, and returns their names. It keeps all of it then, or,
 // after an error, nothing of that.
-func (k keeping) push(sockets []activation.Socket, state kept) ([]string, error) {
-	if k.store == nil {
+func (k *keeping) push(ctx context.Context, sockets []activation.Socket, state kept) ([]string, error) {
+	store := k.store.Load()
+	switch {
+	case k.isLate():
+		return nil, errSilent
+	case store == nil:
 		return nil, nil
 	}
 	var entries []fdstore.Entry
 	var names []string
 	for _, s := range sockets {
-		if name := s.StoreName(); !k.store.Has(name) {
+		if name := storedName(s); !store.Has(name) {
 			entries = append(entries, fdstore.Entry{Name: name, FD: s.FD.Raw()})
 		}
 	}
-	if name := stateName(state.Current.Number); !k.store.Has(name) {
+	if name := stateName(state.Current.Number); !store.Has(name) {
 		content, err := state.encode()
 		if err != nil {
 			return nil, err
@@ -91,54 +142,65 @@ func (k keeping) push(sockets []activation.Socket, state kept) ([]string, error)
 	for _, e := range entries {
 		names = append(names, e.Name)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), keepPatience)
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	return names, k.store.Push(ctx, entries...)
+	return names, store.Push(ctx, entries...)
 }
 
 // remove takes descriptors out of the holder's hands. Names of what it has not are
 // passed over.
-func (k keeping) remove(names ...string) error {
-	if k.store == nil {
+func (k *keeping) remove(ctx context.Context, names ...string) error {
+	store := k.store.Load()
+	if store == nil {
 		return nil
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !k.store.Has(name) })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !store.Has(name) })
 	if len(names) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), keepPatience)
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	return k.store.Remove(ctx, names...)
+	return store.Remove(ctx, names...)
 }
 
 // removeOne is remove for one of many that are closed at once.
-func (k keeping) removeOne(name string) error {
-	if k.store == nil {
+func (k *keeping) removeOne(name string) error {
+	if k.store.Load() == nil {
 		return nil
 	}
-	return k.removals.add(name, k.remove)
+	return k.removals.add(name, func(names ...string) error { return k.remove(context.Background(), names...) })
 }
 
 // settle drops every kept configuration but that of a generation, if it has that one.
-func (k keeping) settle(generation uint64) {
-	if k.store == nil || !k.store.Has(stateName(generation)) {
+func (k *keeping) settle(ctx context.Context, generation uint64) {
+	if store := k.store.Load(); store == nil || !store.Has(stateName(generation)) {
 		return // there was no room: an older one is better than none
 	}
-	k.drop(func(name string) bool { return isState(name) && name != stateName(generation) })
+	k.drop(ctx, func(name string) bool { return isState(name) && name != stateName(generation) })
 }
 
 // clear drops all that this program has put there.
-func (k keeping) clear() { k.drop(isOurs) }
+func (k *keeping) clear() { k.drop(context.Background(), isOurs) }
 
 // drop removes what which tells. That it cannot is for the log: a start tells what is
 // in service from what is left over.
-func (k keeping) drop(which func(name string) bool) {
-	if k.store == nil {
+func (k *keeping) drop(ctx context.Context, which func(name string) bool) {
+	store := k.store.Load()
+	if store == nil {
 		return
 	}
-	if err := k.remove(slices.DeleteFunc(k.store.Names(), func(name string) bool { return !which(name) })...); err != nil {
+	if err := k.remove(ctx, slices.DeleteFunc(store.Names(), func(name string) bool { return !which(name) })...); err != nil {
 		k.log.Warn("cannot take descriptors out of the store", "error", err.Error())
 	}
+}
+
+// storedName is the name under which a socket is in the store, or would be. One that
+// came from there has the name that it came with: somebody else may have put it there.
+func storedName(s activation.Socket) string {
+	if s.Origin == activation.Store {
+		return s.Name
+	}
+	return s.StoreName()
 }
 
 // isOurs tells the names of what this program puts into a store, in this version.

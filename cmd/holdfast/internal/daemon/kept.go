@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +15,9 @@ const keptFormat = 1
 
 // mostKept bounds what is read back, in bytes: a few of the largest configurations.
 const mostKept = 64 << 20
+
+// mostGenerations is a number that no instance reaches, and from which one can count on.
+const mostGenerations = 1 << 62
 
 // stateKind is the first part of the name under which a kept is in the store; the
 // second is the number of the generation.
@@ -51,8 +53,8 @@ func decodeKept(data []byte) (kept, error) {
 	if k.Format != keptFormat {
 		return kept{}, fmt.Errorf("a kept configuration of format %d, this version reads %d", k.Format, keptFormat)
 	}
-	if k.Current.Number == 0 {
-		return kept{}, errors.New("a kept configuration without a number")
+	if k.Current.Number == 0 || k.Current.Number > mostGenerations {
+		return kept{}, fmt.Errorf("a kept configuration with the number %d", k.Current.Number)
 	}
 	return k, nil
 }

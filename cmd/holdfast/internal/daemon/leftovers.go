@@ -33,15 +33,24 @@ func takeBack(units *activation.Source, log *slog.Logger) tookBack {
 	for _, f := range back.store.Foreign {
 		log.Warn("stored descriptor left alone: this version does not know it", "name", f.Name)
 	}
-	for _, h := range back.store.Known {
+	known := back.store.Known
+	back.store.Known = nil
+	for _, h := range known {
 		if sock.IsStoreName(h.Name) {
+			back.store.Known = append(back.store.Known, h)
 			back.sockets.Offers = append(back.sockets.Offers, activation.Offer(h))
 			continue
 		}
 		k, err := readKept(h.FD)
 		if err != nil {
-			log.Warn("kept configuration not read", "name", h.Name, "error", err.Error())
-		} else if k.Current.Number > back.kept.Current.Number {
+			// It would keep the place, and the name, of one that can be read.
+			log.Warn("kept configuration dropped", "name", h.Name, "error", err.Error())
+			back.store.Stale = append(back.store.Stale, fdstore.Stale{Name: h.Name, Reason: err.Error()})
+			_ = h.FD.Close()
+			continue
+		}
+		back.store.Known = append(back.store.Known, h)
+		if k.Current.Number > back.kept.Current.Number {
 			back.kept = k
 		}
 	}
@@ -155,7 +164,7 @@ func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 }
 
 func (d *daemon) dropFromStore(name string) {
-	if err := d.keep.remove(name); err != nil {
+	if err := d.keep.remove(context.Background(), name); err != nil {
 		d.log.Warn("cannot take a descriptor out of the store", "name", name, "error", err.Error())
 	}
 }

@@ -20,7 +20,7 @@ type listener struct {
 
 // listen opens a socket for a server of this process itself. Errors are those of
 // sock.Listen.
-func listen(a sock.Addr, o sock.Options) (net.Listener, error) {
+func listen(a sock.Addr, o sock.Options) (*listener, error) {
 	socket, err := sock.Listen(a, o)
 	if err != nil {
 		return nil, err

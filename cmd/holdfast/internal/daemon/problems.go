@@ -9,16 +9,31 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 )
 
+// severalError is several things that are wrong, at least one.
+type severalError []error
+
+// Error has a line for each.
+func (e severalError) Error() string { return errors.Join(e...).Error() }
+
+// Unwrap lets errors.Is and errors.As look at each.
+func (e severalError) Unwrap() []error { return e }
+
 // Problems is what is wrong with a configuration, or in the way of serving it, each
 // with what to do about it where that is known. For nil it is empty.
 func Problems(err error) []control.Problem {
+	var several severalError
 	var bad *config.Error
 	var sockets activation.AcquireError
+	var socket *activation.ListenerError
 	var own *AskError
 	var full *fdstore.FullError
 	var problems []control.Problem
 	switch {
 	case err == nil:
+	case errors.As(err, &several):
+		for _, one := range several {
+			problems = append(problems, Problems(one)...)
+		}
 	case errors.As(err, &bad):
 		for _, p := range bad.Problems {
 			hint := p.Hint
@@ -29,6 +44,8 @@ func Problems(err error) []control.Problem {
 		for _, s := range sockets {
 			problems = append(problems, control.Problem{Error: s.Error(), Hint: s.Hint()})
 		}
+	case errors.As(err, &socket):
+		problems = append(problems, control.Problem{Error: socket.Error(), Hint: socket.Hint()})
 	case errors.As(err, &own):
 		problems = append(problems, control.Problem{Error: own.Error(), Hint: own.Hint})
 	case errors.As(err, &full):

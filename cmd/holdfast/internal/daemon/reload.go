@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
+	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -68,24 +70,41 @@ func (d *daemon) reload(until context.Context) (status.Reload, error) {
 	default:
 		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(done)...)
 	}
-	d.tell(func() error { return d.notify.Status(d.statusLine()) })
+	d.tellStatus()
 	return done, err
 }
 
 // change makes the configuration, as it is now, the one in service.
 func (d *daemon) change(until context.Context) ([]status.Change, error) {
-	inputs, err := d.source.Read()
+	inputs, err := d.readConfig(until)
 	if err != nil {
 		return nil, err
 	}
-	g, err := d.prepare(d.current.number+1, inputs)
+	g, err := d.prepare(until, d.current.number+1, inputs)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.keepGeneration(g); err != nil {
+	changes, err := d.replaceBy(until, g)
+	d.missing = d.missing && err != nil
+	return changes, err
+}
+
+// replaceBy puts a prepared generation into service, and has it kept.
+func (d *daemon) replaceBy(until context.Context, g *generation) ([]status.Change, error) {
+	if err := d.keepGeneration(until, g); err != nil {
 		return nil, errors.Join(err, d.abandon(g))
 	}
 	return d.commit(until, g)
+}
+
+// readPatience is how long the file may take: that of a mount that does not answer, or a
+// pipe to which nobody writes, would stop everything.
+const readPatience = 5 * time.Second
+
+func (d *daemon) readConfig(until context.Context) (config.Inputs, error) {
+	ctx, cancel := context.WithTimeout(until, readPatience)
+	defer cancel()
+	return d.source.Read(ctx)
 }
 
 // refused notes why a configuration is not in service.

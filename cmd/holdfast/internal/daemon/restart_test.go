@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -48,15 +49,21 @@ type life struct {
 // live starts the next process, with what the manager has kept from the last one.
 func (s *site) live(t *testing.T, m *storetest.Manager, environ ...string) *life {
 	t.Helper()
+	return s.lifeOf(t, m.Socket(), m.Pass(), environ...)
+}
+
+// lifeOf starts a process with those descriptors, under the manager at a path.
+func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, environ ...string) *life {
+	t.Helper()
 	l := &life{t: t, command: exec.Command(os.Args[0]), control: filepath.Join(s.dir, "control.sock")}
 	var names []string
-	for _, h := range m.Pass() {
+	for _, h := range passed {
 		names = append(names, h.Name)
 		file := os.NewFile(uintptr(h.FD.Disown()), h.Name)
 		defer file.Close()
 		l.command.ExtraFiles = append(l.command.ExtraFiles, file)
 	}
-	l.command.Env = append(os.Environ(), "DAEMON_TEST_CHILD=an instance", "FILE="+s.file, "NOTIFY_SOCKET="+m.Socket(),
+	l.command.Env = append(os.Environ(), "DAEMON_TEST_CHILD=an instance", "FILE="+s.file, "NOTIFY_SOCKET="+notify,
 		"DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent", "GORACE=atexit_sleep_ms=0")
 	l.command.Env = append(l.command.Env, environ...)
 	if len(names) > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -99,14 +100,14 @@ func (d *daemon) retire(s activation.Socket) {
 // closeSocket gives up a socket that no loop uses any more. One that the holder keeps
 // goes from there first: who is killed in between finds it again, and drains it.
 func (d *daemon) closeSocket(s activation.Socket) error {
-	defer d.sockets.leaving.remove(s)
+	d.sockets.leaving.remove(s)
 	switch {
 	case s.Origin == activation.Systemd && !d.isStopping():
 		return nil // it is idle now, and a later configuration may want it
 	case s.Origin == activation.Systemd, d.handsOn.Load():
 		return s.FD.Close() // whoever listens on has its path too
 	}
-	return errors.Join(d.keep.removeOne(s.StoreName()), s.Close())
+	return errors.Join(d.keep.removeOne(storedName(s)), s.Close())
 }
 
 // leaving are the sockets that no listener wants any more and that are open yet, as
@@ -114,22 +115,30 @@ func (d *daemon) closeSocket(s activation.Socket) error {
 // Its methods may be called from any goroutine.
 type leaving struct {
 	mu      sync.Mutex
-	sockets map[*sock.Listener]uint64
+	sockets map[*sock.Listener]leavingSocket
+	last    time.Time // when one of them went
+}
+
+type leavingSocket struct {
+	activation.Socket
+	generation uint64
 }
 
 func (l *leaving) add(s activation.Socket, generation uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sockets == nil {
-		l.sockets = make(map[*sock.Listener]uint64)
+		l.sockets = make(map[*sock.Listener]leavingSocket)
 	}
-	l.sockets[s.Listener] = generation
+	l.sockets[s.Listener] = leavingSocket{s, generation}
 }
 
+// remove is called before a socket is closed.
 func (l *leaving) remove(s activation.Socket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.sockets, s.Listener)
+	l.last = time.Now()
 }
 
 func (l *leaving) includes(s activation.Socket) bool {
@@ -143,10 +152,44 @@ func (l *leaving) includes(s activation.Socket) bool {
 func (l *leaving) has(generation uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, g := range l.sockets {
-		if g == generation {
+	for _, s := range l.sockets {
+		if s.generation == generation {
 			return true
 		}
 	}
 	return false
+}
+
+// gone is when the addresses of those that leave, or have left, are free for certain:
+// not later than lateClose from now.
+func (l *leaving) gone(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.sockets) > 0 {
+		return now.Add(lateClose)
+	}
+	return l.last.Add(lateClose)
+}
+
+// names are those under which they are in the store, or would be.
+func (l *leaving) names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var names []string
+	for _, s := range l.sockets {
+		names = append(names, storedName(s.Socket))
+	}
+	return names
+}
+
+// listeners are those beside which another socket may be bound. mu is held, as none of
+// them may be closed while that goes on.
+func (l *leaving) listeners() []*sock.Listener {
+	var all []*sock.Listener
+	for one, s := range l.sockets {
+		if s.Origin != activation.Systemd {
+			all = append(all, one)
+		}
+	}
+	return all
 }

@@ -52,11 +52,16 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	defer back.close()
 
 	d := &daemon{
-		source: o.Source, log: log, level: level, notify: notify,
+		source: o.Source, log: log, level: level, notify: notify, telling: newTelling(notify, log),
 		keep: openKeeping(notify, back.store, log), kept: back.kept,
-		failures: make(chan error, 2), reloads: make(chan reload), stopping: make(chan struct{}),
+		failures: make(chan failure, 2), answered: make(chan struct{}), reloads: make(chan reload), stopping: make(chan struct{}),
 	}
-	g, refusal, err := d.firstGeneration(units, back.sockets)
+	defer func() {
+		if err != nil {
+			d.telling.close()
+		}
+	}()
+	g, refusal, err := d.firstGeneration(until, units, back.sockets)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +72,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		return nil, errors.Join(err, d.abandon(g))
 	}
 	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
-	if err := d.keepGeneration(g); err != nil {
+	if err := d.keepGeneration(until, g); err != nil {
 		// Better to serve what does not outlive this process than not to serve.
 		log.Error("not kept when this process ends", "error", err.Error())
 	}
@@ -82,31 +87,47 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		d.refused(refusal)
 	}
 	d.watch(watchdog)
-	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+d.statusLine()) })
 	log.Info("serving", "version", o.Version, "config", g.inputs.File, "generation", g.number,
 		"listeners", len(g.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
+	line := d.statusLine()
+	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+line) })
+	d.keep.settle(until, g.number)
 	return d, nil
 }
 
-// firstGeneration prepares the configuration as it is now. If that cannot be served,
-// and one was in service before a restart, the instance goes on with that one: a
-// mistake in a file must not cost a client. refusal says what is wrong then.
-func (d *daemon) firstGeneration(sources ...*activation.Source) (g *generation, refusal, err error) {
+// firstGeneration prepares the configuration as it is now. If that cannot be served
+// and there is something to lose, the instance goes on with the one that was in service
+// before, or with as much of it as can be had: a mistake in a file, or somebody in the
+// way of one address, must not cost the clients of the others. refusal says what is
+// wrong then.
+func (d *daemon) firstGeneration(until context.Context, units, stored *activation.Source) (g *generation, refusal, err error) {
 	last := d.kept.Current
-	inputs, err := d.source.Read()
+	inputs, err := d.readConfig(until)
 	if err == nil {
 		number := last.Number
 		if number == 0 || !inputs.Equal(last.Inputs) {
 			number++
 		}
-		g, err = d.prepare(number, inputs, sources...)
+		g, err = d.prepare(until, number, inputs, units, stored)
 	}
-	if err == nil || last.Number == 0 {
+	if err == nil || errors.Is(err, context.Canceled) || last.Number == 0 && len(stored.Offers) == 0 {
 		return g, nil, err
 	}
-	g, lastErr := d.prepare(last.Number, last.Inputs, sources...)
-	if lastErr != nil {
+	switch {
+	case last.Number == 0:
+		last = keptGeneration{Number: 1, Inputs: inputs}
+	case !inputs.Equal(last.Inputs):
+		if g, lastErr := d.prepare(until, last.Number, last.Inputs, units, stored); lastErr == nil {
+			return g, err, nil
+		}
+	}
+	g, missing, restErr := d.prepareRest(until, last.Number, last.Inputs, units, stored)
+	if restErr != nil {
 		return nil, nil, err
 	}
-	return g, err, nil
+	d.missing = true
+	if !inputs.Equal(last.Inputs) {
+		missing = append(severalError{err}, missing...)
+	}
+	return g, missing, nil
 }

@@ -10,13 +10,16 @@ import (
 // half of the interval at most.
 const watchdogPart = 4
 
-// watch looks after the service manager's watchdog, until unwatch; 0 means that there
-// is none.
+// watch looks after the service manager's watchdog, where interval is not 0, and after
+// a holder that has not answered yet, until unwatch.
 func (d *daemon) watch(interval time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.unwatch = cancel
 	if interval > 0 {
 		d.serving.Go(func() { d.watchdog(ctx, interval) })
+	}
+	if d.keep.silent.Load() {
+		d.serving.Go(func() { d.awaitHolder(ctx) })
 	}
 }
 

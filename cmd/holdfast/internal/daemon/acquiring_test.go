@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+)
+
+// occupied is a port that somebody has until release is called.
+func occupied(t *testing.T) (wants []activation.Want, release func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return []activation.Want{{Name: "web", Addrs: []sock.Addr{sock.TCP(l.Addr().(*net.TCPAddr).AddrPort())}}}, func() { _ = l.Close() }
+}
+
+func TestAnAddressThatWasGivenUpJustNowIsWaitedFor(t *testing.T) {
+	d := &daemon{}
+	d.sockets.leaving.last = time.Now()
+	wants, release := occupied(t)
+	time.AfterFunc(lateClose/20, release)
+	got, err := d.acquire(t.Context(), wants, nil)
+	require.NoError(t, err)
+	require.NoError(t, got.Close())
+}
+
+func TestAnAddressOfSomebodyElseIsNotWaitedFor(t *testing.T) {
+	d := &daemon{}
+	wants, _ := occupied(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.acquire(canceled, wants, nil)
+	require.ErrorIs(t, err, unix.EADDRINUSE, "at once")
+
+	d.sockets.leaving.last = time.Now()
+	_, err = d.acquire(canceled, wants, nil)
+	require.ErrorIs(t, err, context.Canceled, "a stop ends the wait")
+
+	d.sockets.leaving.last = time.Now().Add(-lateClose * 19 / 20)
+	_, err = d.acquire(t.Context(), wants, nil)
+	require.ErrorIs(t, err, unix.EADDRINUSE, "in the end")
+}
+
+func TestOfWhatIsMissingEachIsNamedOnce(t *testing.T) {
+	d := &daemon{}
+	taken, _ := occupied(t)
+	free, release := occupied(t)
+	release()
+	free[0].Name = "free"
+	got, missing, err := d.acquireRest(t.Context(), append(taken, free...), nil)
+	require.NoError(t, err)
+	require.Len(t, got.Listeners, 1)
+	assert.Equal(t, "free", got.Listeners[0].Name)
+	require.NoError(t, got.Close())
+	require.Len(t, missing, 1)
+	require.ErrorIs(t, missing, unix.EADDRINUSE)
+	assert.Len(t, Problems(missing), 1)
+
+	_, _, err = d.acquireRest(t.Context(), taken, nil)
+	require.ErrorIs(t, err, unix.EADDRINUSE, "nothing can be had")
+	var several severalError
+	require.ErrorAs(t, err, &several)
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// silent makes what the service manager is while it does not read.
+func silent(t *testing.T) (path string, wakesUp func() *storetest.Manager) {
+	t.Helper()
+	path = filepath.Join(shortDir(t), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return path, func() *storetest.Manager {
+		m, err := storetest.New(path+".new", 20)
+		require.NoError(t, err)
+		t.Cleanup(m.Close)
+		require.NoError(t, os.Rename(path+".new", path))
+		return m
+	}
+}
+
+func TestAManagerThatAnswersLateKeepsFromThenOn(t *testing.T) {
+	t.Parallel()
+	path, wakesUp := silent(t)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	l := s.lifeOf(t, path, nil, "FDSTORE=20")
+	assert.Equal(t, status.HolderSystemd, l.status().Holder)
+	requireEcho(t, s.dial(t, "web"))
+	require.ErrorContains(t, l.reload(), "does not answer")
+
+	m := wakesUp()
+	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, 2*keepPatience, 10*time.Millisecond, "the store has %v", m.Names())
+	require.NoError(t, l.reload())
+	l.end(unix.SIGKILL)
+	waiting := s.dial(t, "web")
+	s.lifeOf(t, path, m.Pass())
+	requireEcho(t, waiting)
+}
+
+// What came from the store is there still when the process ends, whatever it could
+// learn of the manager.
+func TestAStopUnderASilentManagerLeavesTheStoreAlone(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+
+	path, _ := silent(t)
+	second := s.lifeOf(t, path, m.Pass())
+	second.status()
+	second.end(unix.SIGTERM)
+	waiting := s.dial(t, "web")
+	s.live(t, m)
+	requireEcho(t, waiting)
+}
+
+func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+
+	// The same socket under another socket's name, and a configuration that cannot be read.
+	var held fdstore.Held
+	for _, h := range m.Pass() {
+		if h.Name == stateName(1) {
+			require.NoError(t, h.FD.Close())
+			continue
+		}
+		held = h
+	}
+	defer held.FD.Close()
+	require.NoError(t, m.Notifier().SendFDs(nil, "FDSTOREREMOVE=1", "FDNAME="+held.Name))
+	require.NoError(t, m.Notifier().SendFDs([]int{held.FD.Raw()}, "FDSTORE=1", "FDNAME=socket/ffffff"))
+	require.NoError(t, m.Notifier().SendFDs(nil, "FDSTOREREMOVE=1", "FDNAME="+stateName(1)))
+	memory, err := fdstore.Memfd("x", []byte("{"))
+	require.NoError(t, err)
+	defer memory.Close()
+	require.NoError(t, m.Notifier().SendFDs([]int{memory.Raw()}, "FDSTORE=1", "FDNAME="+stateName(1)))
+	require.NoError(t, m.Notifier().Barrier(t.Context()))
+
+	second := s.live(t, m)
+	second.status()
+	assert.ElementsMatch(t, []string{"socket/ffffff", stateName(1)}, m.Names())
+	s.listen["more"] = []string{freeAddress(t)}
+	s.write(t)
+	require.NoError(t, second.reload())
+	second.end(unix.SIGKILL)
+	third := s.live(t, m)
+	assert.EqualValues(t, 2, third.status().Generation, "the configuration was kept")
+	delete(s.listen, "web")
+	s.write(t)
+	require.NoError(t, third.reload())
+	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, patience, time.Millisecond, "%v", m.Names())
+	assert.NotContains(t, m.Names(), "socket/ffffff")
+}

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/systemd"
+)
+
+// telling passes messages to the service manager, one after the other. Who tells does
+// not wait: a manager that is busy, or hangs, stops nothing here.
+type telling struct {
+	log   *slog.Logger
+	queue chan func() error // nil = nobody asked to be told
+	ended chan struct{}
+}
+
+// Messages come every few seconds, and each waits some seconds for a place in the
+// manager's queue: with that many waiting it has been away for minutes.
+const mostUntold = 64
+
+// farewell is how long the end waits for the manager to take what is to be told yet.
+const farewell = 5 * time.Second
+
+func newTelling(notify *systemd.Notifier, log *slog.Logger) *telling {
+	t := &telling{log: log, ended: make(chan struct{})}
+	if notify == nil {
+		close(t.ended)
+		return t
+	}
+	t.queue = make(chan func() error, mostUntold)
+	go t.run()
+	return t
+}
+
+func (t *telling) run() {
+	defer close(t.ended)
+	for message := range t.queue {
+		if err := message(); err != nil {
+			t.log.Warn("cannot notify the service manager", "error", err.Error())
+		}
+	}
+}
+
+// tell has a message sent after those before it.
+func (t *telling) tell(message func() error) {
+	if t.queue == nil {
+		return
+	}
+	select {
+	case t.queue <- message:
+	default:
+		t.log.Warn("the service manager is not told: it has not read for long")
+	}
+}
+
+// close sends what is left, as far as the manager takes it soon. Nothing may be told
+// after it.
+func (t *telling) close() {
+	if t.queue == nil {
+		return
+	}
+	close(t.queue)
+	select {
+	case <-t.ended:
+	case <-time.After(farewell):
+	}
+}
