@@ -30,6 +30,7 @@ func makeDirectory(path string) error {
 	if strings.HasPrefix(path, "@") { // in the abstract name space
 		return nil
 	}
+	//nolint:gosec // the path is the administrator's
 	if err := os.Mkdir(filepath.Dir(path), 0o700); !errors.Is(err, fs.ErrExist) {
 		return err
 	}

@@ -186,24 +186,23 @@ func (s *originalSession) shutdownOriginalNode(ctx context.Context) error {
 	s.server.stopAccepting()
 	s.log.Info("the replacement has taken over")
 	if err := s.passOn(); err != nil {
-		s.log.Warn("the replacement may not know that it has taken over", "error", err)
+		s.log.Warn("cannot pass the handover socket on", "error", err)
 	}
 	return nil
 }
 
 // passOn answers ShutdownOriginalNode, with the handover socket where that is wanted
-// and possible.
+// and possible. Otherwise the path is free before the answer.
 func (s *originalSession) passOn() error {
-	reply := message{Type: shutdownOriginalNode}
+	l := s.server.listener
 	if slices.Contains(s.features, featureHandoverSocket) {
-		with, l := reply, s.server.listener
-		with.Sockets = []Label{{StoreName: l.StoreName()}}
+		with := message{Type: shutdownOriginalNode, Sockets: []Label{{StoreName: l.StoreName()}}}
 		if s.send(with, l.FD.Raw()) == nil {
-			s.server.passedOn = true
-			return nil
+			return l.FD.Close() // the file is the replacement's
 		}
 	}
-	return s.send(reply)
+	err := l.Close()
+	return errors.Join(err, s.send(message{Type: shutdownOriginalNode}))
 }
 
 func (s *originalSession) abort() message {

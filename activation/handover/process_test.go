@@ -119,7 +119,10 @@ func runOriginal(path string, paths []string) int {
 	s := serve(l, i, Options{}, quiet())
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	s.stop()
-	<-s.ended
+	if err := <-s.ended; err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	return 0
 }
 

@@ -17,9 +17,10 @@ import (
 // Session is the replacement's side of a session: one request after the other, in
 // the order of the methods below. Its methods are for one goroutine.
 //
-// An error that wraps ErrHung or ErrGone ends the session. After ErrHung the original
-// may be still about to do what it was asked for. Other errors are the original's
-// reasons to refuse; it is as it was before that request, and others can be made.
+// When the original says no, it is as it was before that request, and others can be
+// made. Any other error is the end of the session: ErrGone, an answer that makes no
+// sense, a context that ended. After ErrHung the original may be still about to do
+// what it was asked for.
 type Session struct {
 	conn  *conn
 	pidfd *sock.FD
@@ -119,7 +120,8 @@ func (s *Session) ShutdownOriginalNode(ctx context.Context) (next *sock.Listener
 	answer, fds, err := s.exchange(ctx, message{Type: shutdownOriginalNode})
 	var lost *lostError
 	if errors.As(err, &lost) && answer.Type == shutdownOriginalNode {
-		return nil, nil //nolint:nilnil // the original has stopped, and its socket did not arrive
+		_, _, _ = s.conn.receive(ctx) // the original lets go of its socket before it closes
+		return nil, nil
 	}
 	if err != nil || len(fds) == 0 {
 		return nil, err

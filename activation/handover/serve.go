@@ -71,7 +71,7 @@ func Serve(ctx context.Context, l *sock.Listener, o Original, options Options, l
 	err = s.accept(ctx, a)
 	close(s.accepted)
 	s.meetings.Wait()
-	if err := errors.Join(err, a.Close(), s.close()); err != nil {
+	if err := errors.Join(err, l.Close()); err != nil {
 		return fmt.Errorf("handover at %s: %w", l.Addr().Path, err)
 	}
 	return nil
@@ -91,13 +91,12 @@ type server struct {
 	meetings  sync.WaitGroup
 	peers     chan struct{} // one element for each connection
 	turn      chan struct{} // full while a session goes on
-
-	passedOn bool // the replacement has got the socket; for who has the turn, and then for Serve
 }
 
 // accept serves each connection in a goroutine, which ends with the connection: at a
 // timeout at last.
 func (s *server) accept(ctx context.Context, a *acceptor) error {
+	defer a.Close()
 	for {
 		select {
 		case s.peers <- struct{}{}:
@@ -141,11 +140,4 @@ func (s *server) pause() {
 func (s *server) stopAccepting() {
 	s.stop()
 	<-s.accepted
-}
-
-func (s *server) close() error {
-	if s.passedOn {
-		return s.listener.FD.Close()
-	}
-	return s.listener.Close()
 }

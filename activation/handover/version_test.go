@@ -81,8 +81,8 @@ func TestAnOlderReplacementTakesOver(t *testing.T) {
 	answer, fds = talk(t, s, `{"type":"ShutdownOriginalNode"}`)
 	assert.Equal(t, message{Type: shutdownOriginalNode}, answer)
 	require.Empty(t, fds, "it does not know what to do with the handover socket")
+	assert.NoFileExists(t, path, "there must be room for one of its own")
 	serving.awaitEnd(t)
-	assert.NoFileExists(t, path, "there is room for one of its own")
 }
 
 func TestAReplacementThatIsTooOldIsToldSo(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 const (
 	hello                    = "Hello"
 	sendListeningSockets     = "SendListeningSockets"
-	sendConnections          = "SendConnections" // reserved
 	beginDrainingConnections = "BeginDrainingConnections"
 	shutdownOriginalNode     = "ShutdownOriginalNode"
 	abort                    = "Abort"

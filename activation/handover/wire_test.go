@@ -2,6 +2,8 @@ package handover
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,7 +13,6 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
-// The examples of docs/handover.md.
 var wireExamples = map[string]message{
 	`{"type":"Hello","protocol":1,"version":"1.5.0","features":["handover_socket"]}`: {
 		Type: hello, Protocol: 1, Version: "1.5.0", Features: []string{"handover_socket"},
@@ -28,7 +29,7 @@ var wireExamples = map[string]message{
 	`{"type":"Error","code":"busy","message":"another replacement is taking over"}`: {Type: failure, Code: codeBusy, Message: "another replacement is taking over"},
 }
 
-func TestMessagesAreAsTheDocumentShowsThem(t *testing.T) {
+func TestMessagesOnTheWire(t *testing.T) {
 	for text, m := range wireExamples {
 		data, err := encode(m)
 		require.NoError(t, err)
@@ -36,6 +37,20 @@ func TestMessagesAreAsTheDocumentShowsThem(t *testing.T) {
 		got, err := decode([]byte(text))
 		require.NoError(t, err)
 		assert.Equal(t, m, got)
+	}
+}
+
+func TestTheExamplesOfTheDocumentAreMessages(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/handover.md")
+	require.NoError(t, err)
+	examples := regexp.MustCompile("(?m)^(?:```json\n)?({\"type\".*})$").FindAllSubmatch(doc, -1)
+	require.GreaterOrEqual(t, len(examples), len(wireExamples))
+	for _, e := range examples {
+		m, err := decode(e[1])
+		require.NoError(t, err)
+		again, err := encode(m)
+		require.NoError(t, err)
+		assert.Equal(t, string(e[1]), string(again), "a field of it is not known")
 	}
 }
 

@@ -2,7 +2,9 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -42,25 +44,11 @@ func (c *Client) Job(ctx context.Context) (Job, error) {
 	if c == nil {
 		return JobUnknown, nil
 	}
-	conn, err := c.dial(ctx)
+	conn, job, err := c.ask(ctx)
 	if err != nil {
 		return JobUnknown, err
 	}
-	defer conn.Close()
-	answer := make([]byte, 16)
-	n, err := conn.Read(answer)
-	if ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return JobUnknown, fmt.Errorf("ask the keeper at %s: %w", c.address, err)
-	}
-	switch job := Job(answer[:n]); job {
-	case JobRestart, JobStop:
-		return job, nil
-	default:
-		return JobUnknown, fmt.Errorf("the keeper at %s says %q", c.address, job)
-	}
+	return job, conn.Close()
 }
 
 // How long to wait until a keeper is looked for again, at first and at most.
@@ -79,7 +67,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 	}
 	pause := time.Duration(0)
 	for first := true; ctx.Err() == nil; {
-		conn, err := c.dial(ctx)
+		conn, _, err := c.ask(ctx)
 		if err != nil {
 			pause = min(max(2*pause, firstLook), rarely)
 			wait(ctx, pause)
@@ -94,15 +82,38 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 	}
 }
 
-func (c *Client) dial(ctx context.Context) (*watched, error) {
+// ask connects to the keeper and gives its first word. Without that it may have been
+// about to die.
+func (c *Client) ask(ctx context.Context) (net.Conn, Job, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unixpacket", c.address)
 	if err != nil {
-		return nil, err
+		return nil, JobUnknown, fmt.Errorf("ask the keeper: %w", err)
 	}
 	w := &watched{Conn: conn}
 	w.stop = context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
-	return w, nil
+	job, err := readJob(w)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, JobUnknown, errors.Join(fmt.Errorf("ask the keeper at %s: %w", c.address, err), w.Close())
+	}
+	return w, job, nil
+}
+
+func readJob(r io.Reader) (Job, error) {
+	word := make([]byte, 16)
+	n, err := r.Read(word)
+	if err != nil {
+		return JobUnknown, err
+	}
+	switch job := Job(word[:n]); job {
+	case JobRestart, JobStop:
+		return job, nil
+	default:
+		return JobUnknown, fmt.Errorf("%q is no answer", job)
+	}
 }
 
 // watched is a connection that gives nothing any more when its context has ended.
@@ -119,9 +130,9 @@ func (w *watched) Close() error {
 
 // awaitEnd reads until the keeper is gone.
 func awaitEnd(conn net.Conn) {
-	defer conn.Close()
 	for {
-		if n, err := conn.Read(make([]byte, 16)); err != nil || n == 0 {
+		if _, err := readJob(conn); err != nil {
+			_ = conn.Close()
 			return
 		}
 	}

@@ -22,6 +22,7 @@ type house struct {
 	t        *testing.T
 	dir      string
 	options  keeper.Options
+	pause    string // before a restart; "" = as it is for users
 	wrapper  []string
 	keeper   *exec.Cmd
 	ended    chan struct{} // closed when keeper has
@@ -45,7 +46,7 @@ func newHouse(t *testing.T, o keeper.Options) *house {
 	require.NoError(t, err)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "test.sock"), Net: "unix"})
 	require.NoError(t, err)
-	h := &house{t: t, dir: dir, options: o, listener: l, services: make(chan *service, 100)}
+	h := &house{t: t, dir: dir, options: o, pause: "20ms", listener: l, services: make(chan *service, 100)}
 	var accepting sync.WaitGroup
 	accepting.Go(h.accept)
 	t.Cleanup(func() {
@@ -100,7 +101,7 @@ func (h *house) command(command ...string) *exec.Cmd {
 	require.NoError(h.t, err)
 	argv := append(append(h.wrapper, os.Args[0], "keeper"), command...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), optionsVariable+"="+string(options), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), optionsVariable+"="+string(options), pauseVariable+"="+h.pause, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
@@ -144,10 +145,7 @@ func (h *house) next() *service {
 	h.t.Helper()
 	select {
 	case s := <-h.services:
-		h.t.Cleanup(func() {
-			_ = unix.Kill(s.PID, unix.SIGCONT)
-			_ = s.conn.Close() // it ends then
-		})
+		h.t.Cleanup(func() { _ = s.conn.Close() }) // it ends then
 		return s
 	case <-time.After(patience):
 		require.Fail(h.t, "no process comes")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -24,7 +25,10 @@ var roles = map[string]func(arguments []string) int{
 	"agent": runAgent,
 }
 
-const optionsVariable = "TEST_OPTIONS"
+const (
+	optionsVariable = "TEST_OPTIONS"
+	pauseVariable   = "TEST_PAUSE" // before a restart
+)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
@@ -46,6 +50,9 @@ func runKeeper(command []string) int {
 	if err := json.Unmarshal([]byte(os.Getenv(optionsVariable)), &o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if pause, err := time.ParseDuration(os.Getenv(pauseVariable)); err == nil {
+		keeper.SetPause(pause)
 	}
 	o.Command, o.Step = command, []string{"/proc/self/exe", "step"}
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))

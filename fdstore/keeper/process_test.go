@@ -3,6 +3,7 @@ package keeper_test
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -24,4 +25,15 @@ func running(pid int) bool {
 	}
 	state := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0]
 	return string(state) != "Z" && string(state) != "X"
+}
+
+// childrenOf are the children of a process, zombies too.
+func childrenOf(pid int) (children []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*")
+	for _, file := range files {
+		if child, _ := strconv.Atoi(filepath.Base(file)); parentOf(child) == pid {
+			children = append(children, child)
+		}
+	}
+	return children
 }

@@ -12,6 +12,7 @@ import (
 )
 
 func TestHoweverTheServiceEndsItIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: patience})
 	h.next().exit(0)
 	h.next().exit(3)
@@ -24,7 +25,10 @@ func TestHoweverTheServiceEndsItIsStartedAgain(t *testing.T) {
 }
 
 func TestThePauseBeforeARestartGrows(t *testing.T) {
-	h := live(t, keeper.Options{StopTimeout: patience})
+	t.Parallel()
+	h := newHouse(t, keeper.Options{StopTimeout: patience})
+	h.pause = ""
+	h.start()
 	for _, least := range []time.Duration{100, 200, 400, 800} {
 		least *= time.Millisecond
 		h.next().exit(1)
@@ -40,6 +44,7 @@ func TestThePauseBeforeARestartGrows(t *testing.T) {
 }
 
 func TestRestartPoliciesAndExitCodes(t *testing.T) {
+	t.Parallel()
 	const always, onFailure, never = keeper.RestartAlways, keeper.RestartOnFailure, keeper.RestartNever
 	for _, tt := range []struct {
 		command  string
@@ -76,6 +81,7 @@ func TestRestartPoliciesAndExitCodes(t *testing.T) {
 }
 
 func TestWhatTheServiceLeavesInItsProcessGroupIsKilledBeforeTheNextStarts(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: patience})
 	s := h.next()
 	s.do(request{Do: "fork"})
@@ -93,6 +99,7 @@ func TestWhatTheServiceLeavesInItsProcessGroupIsKilledBeforeTheNextStarts(t *tes
 }
 
 func TestOrphansAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: patience})
 	s := h.next()
 	s.do(request{Do: "fork", Names: []string{"session"}})

@@ -45,6 +45,7 @@ func TestTheServiceGetsWhatItsManagerOwesIt(t *testing.T) {
 }
 
 func TestTheStreamsAreTheKeepers(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{Restart: keeper.RestartNever})
 	cmd := h.command("sh", "-c", "cat; echo to stderr >&2; exit 7")
 	cmd.Stdin = strings.NewReader("through stdin")
@@ -57,6 +58,7 @@ func TestTheStreamsAreTheKeepers(t *testing.T) {
 }
 
 func TestTheLimitOfOpenFilesIsTheOneThatTheKeeperWasStartedWith(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{StopTimeout: patience})
 	h.wrapper = []string{"prlimit", "--nofile=500:4000"}
 	h.start()
@@ -75,6 +77,7 @@ func TestTheLimitOfOpenFilesIsTheOneThatTheKeeperWasStartedWith(t *testing.T) {
 }
 
 func TestAStoreThatCannotBePassedIsMadeSmaller(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{StoreMax: 4096, StopTimeout: patience})
 	h.wrapper = []string{"prlimit", "--nofile=1320:1320"}
 	h.start()
@@ -84,6 +87,7 @@ func TestAStoreThatCannotBePassedIsMadeSmaller(t *testing.T) {
 }
 
 func TestNothingThatTheKeeperWasStartedWithReachesTheService(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{StopTimeout: patience})
 	leaked, err := os.Open(os.DevNull)
 	require.NoError(t, err)
@@ -96,6 +100,7 @@ func TestNothingThatTheKeeperWasStartedWithReachesTheService(t *testing.T) {
 }
 
 func TestSocketsOfTheKeeperArePassedBeforeTheStore(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{StoreMax: 7, StopTimeout: patience})
 	socket, err := os.Open(os.DevNull)
 	require.NoError(t, err)
@@ -118,6 +123,7 @@ func TestSocketsOfTheKeeperArePassedBeforeTheStore(t *testing.T) {
 }
 
 func TestACommandThatCannotBeRunIsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{})
 	h.start("/nonexistent/command")
 	assert.Equal(t, 125, h.code())
@@ -125,6 +131,7 @@ func TestACommandThatCannotBeRunIsAnErrorAtOnce(t *testing.T) {
 }
 
 func TestACommandThatIsReplacedOnDiskIsTheNewOneAfterARestart(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{Restart: keeper.RestartOnFailure})
 	script := filepath.Join(h.dir, "command")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nrm $0.done; mv $0.new $0; exit 1\n"), 0o700))
@@ -135,6 +142,7 @@ func TestACommandThatIsReplacedOnDiskIsTheNewOneAfterARestart(t *testing.T) {
 }
 
 func TestAStepWithoutAKeeperDoesNothing(t *testing.T) {
+	t.Parallel()
 	for name, files := range map[string][]*os.File{"no descriptor": nil, "nobody at the other end": {closedPipe(t)}} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "step", "echo", "it ran")
@@ -169,6 +177,7 @@ func descriptors(t *testing.T, pid int) int {
 }
 
 func TestTheKeeperHasNothingOpenThatItNeedsNot(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StoreMax: 100, StopTimeout: patience})
 	s := h.next()
 	var before int

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: patience})
 	s := h.next()
 	for i, signal := range []unix.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH} {
@@ -25,6 +26,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 }
 
 func TestAStopIsPassedOnAndIsTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT} {
 		h := live(t, keeper.Options{StoreMax: 5, StopTimeout: patience})
 		s := h.next()
@@ -40,6 +42,7 @@ func TestAStopIsPassedOnAndIsTheEnd(t *testing.T) {
 }
 
 func TestTheServiceKnowsAStopFromARestart(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		policy keeper.RestartPolicy
 		before keeper.Job
@@ -66,6 +69,7 @@ func TestTheServiceKnowsAStopFromARestart(t *testing.T) {
 }
 
 func TestAServiceThatDoesNotStopIsKilled(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: 300 * time.Millisecond})
 	s := h.next()
 	s.do(request{Do: "ignore", Names: []string{"SIGTERM"}})
@@ -79,6 +83,7 @@ func TestAServiceThatDoesNotStopIsKilled(t *testing.T) {
 }
 
 func TestAServiceThatAsksForTimeGetsIt(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: time.Second})
 	s := h.next()
 	s.do(request{Do: "ignore", Names: []string{"SIGTERM"}})
@@ -95,6 +100,7 @@ func TestAServiceThatAsksForTimeGetsIt(t *testing.T) {
 }
 
 func TestAServiceThatSaysThatItStopsMustDoSo(t *testing.T) {
+	t.Parallel()
 	h := live(t, keeper.Options{StopTimeout: 300 * time.Millisecond})
 	s := h.next()
 	s.say("STOPPING=1")
@@ -105,7 +111,9 @@ func TestAServiceThatSaysThatItStopsMustDoSo(t *testing.T) {
 }
 
 func TestAStopWhileNothingRunsIsTheEnd(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{})
+	h.pause = ""
 	h.start("sh", "-c", "exit 4")
 	h.logs("restarting", "in=400ms")
 	h.signal(unix.SIGTERM)
@@ -113,6 +121,7 @@ func TestAStopWhileNothingRunsIsTheEnd(t *testing.T) {
 }
 
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, keeper.Options{StopTimeout: patience})
 	h.wrapper = []string{"sh", "-c", `trap "" HUP INT; exec "$@"`, "-"}
 	h.start()
