@@ -116,6 +116,8 @@ func (a *agent) do(r request) (reply answer, err error) {
 		return reply, a.notify.Barrier(ctx)
 	case "push": // eventfds
 		return reply, pushEventfds(a.notify, r.Count, r.Lines...)
+	case "push half": // of a pipe whose other end is closed then
+		return reply, pushHalf(a.notify, r.Lines...)
 	case "open":
 		back := fdstore.Reconcile(a.held, func(name string) bool { return strings.HasPrefix(name, "entry/") })
 		a.store, err = fdstore.Open(ctx, a.notify, back, fdstore.Options{Max: r.Count})
@@ -187,6 +189,16 @@ func pushEventfds(m fdstore.Manager, n int, lines ...string) error {
 		fds = append(fds, raw)
 	}
 	return m.SendFDs(fds, lines...)
+}
+
+func pushHalf(m fdstore.Manager, lines ...string) error {
+	pipe := make([]int, 2)
+	if err := unix.Pipe2(pipe, unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer unix.Close(pipe[0])
+	defer unix.Close(pipe[1])
+	return m.SendFDs(pipe[:1], lines...)
 }
 
 // inherited are the descriptors that came through exec: those are not close-on-exec,

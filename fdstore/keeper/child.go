@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
+
+// thisProgram leads to the file that runs, also when it was replaced on disk.
+const thisProgram = "/proc/self/exe"
 
 // spawn starts the command with everything that is kept for it, as the leader of a
 // session of its own: what is typed at a terminal is for the keeper, and the end of the
@@ -31,7 +35,8 @@ func (k *keeper) spawn() (*process, error) {
 	for _, fd := range append(fds, gate.Raw()) {
 		files = append(files, uintptr(fd))
 	}
-	pid, err := syscall.ForkExec(k.options.Step[0], append(k.options.Step[:len(k.options.Step):len(k.options.Step)], k.options.Command...), &syscall.ProcAttr{
+	argv := slices.Concat([]string{os.Args[0]}, k.options.Step, k.options.Command)
+	pid, err := syscall.ForkExec(thisProgram, argv, &syscall.ProcAttr{ //nolint:gosec // to run what it is told is its purpose
 		Env:   environment(os.Environ(), k.place, k.options, names),
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},

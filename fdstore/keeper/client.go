@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -14,18 +15,20 @@ import (
 // process which no keeper runs.
 type Client struct {
 	address string
+	id      string // of the keeper that started the process
 }
 
-// ClientFromEnv makes the Client that $KEEPER_SOCKET is for, nil when it is not set,
-// and unsets the variable: it is not for children. A process that is to succeed this
-// one is told [Client.Environ].
+// ClientFromEnv makes the Client that $KEEPER_SOCKET and $KEEPER_ID are for, nil when
+// they are not set, and unsets them: they are not for children. A process that is to
+// succeed this one is given [Client.Environ].
 func ClientFromEnv() *Client {
-	address := os.Getenv(socketVariable)
+	c := &Client{address: os.Getenv(socketVariable), id: os.Getenv(idVariable)}
 	_ = os.Unsetenv(socketVariable) // fails for malformed names only
-	if address == "" {
+	_ = os.Unsetenv(idVariable)
+	if c.address == "" {
 		return nil
 	}
-	return &Client{address}
+	return c
 }
 
 // Environ are the variables that ClientFromEnv reads, for another process.
@@ -33,7 +36,7 @@ func (c *Client) Environ() []string {
 	if c == nil {
 		return nil
 	}
-	return []string{socketVariable + "=" + c.address}
+	return []string{socketVariable + "=" + c.address, idVariable + "=" + c.id}
 }
 
 // Job asks what follows when this process ends. It is JobUnknown for a nil Client, and
@@ -44,11 +47,11 @@ func (c *Client) Job(ctx context.Context) (Job, error) {
 	if c == nil {
 		return JobUnknown, nil
 	}
-	conn, job, err := c.ask(ctx)
+	conn, w, err := c.ask(ctx)
 	if err != nil {
 		return JobUnknown, err
 	}
-	return job, conn.Close()
+	return w.job, conn.Close()
 }
 
 // How long to wait until a keeper is looked for again, at first and at most.
@@ -58,61 +61,69 @@ const (
 )
 
 // Follow watches the keeper until ctx ends, and calls renewed each time when it is
-// another one. That one has nothing stored: all of it is to be pushed again.
+// another one. That one has nothing stored: all of it is to be pushed again. If it
+// cannot be, that keeper is gone, too, and renewed is called for the next.
 //
 // A nil Client has no keeper to come back.
 func (c *Client) Follow(ctx context.Context, renewed func()) {
 	if c == nil {
 		return
 	}
-	pause := time.Duration(0)
-	for first := true; ctx.Err() == nil; {
-		conn, _, err := c.ask(ctx)
+	known, pause := c.id, time.Duration(0)
+	for ctx.Err() == nil {
+		conn, w, err := c.ask(ctx)
 		if err != nil {
 			pause = min(max(2*pause, firstLook), rarely)
 			wait(ctx, pause)
-			first = false
 			continue
 		}
-		if !first {
+		if w.id != known {
 			renewed()
 		}
-		first, pause = false, 0
+		known, pause = w.id, 0
 		awaitEnd(conn)
+		wait(ctx, firstLook) // a keeper that has too many to talk to has driven it out
 	}
 }
 
 // ask connects to the keeper and gives its first word. Without that it may have been
 // about to die.
-func (c *Client) ask(ctx context.Context) (net.Conn, Job, error) {
+func (c *Client) ask(ctx context.Context) (net.Conn, word, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unixpacket", c.address)
 	if err != nil {
-		return nil, JobUnknown, fmt.Errorf("ask the keeper: %w", err)
+		return nil, word{}, fmt.Errorf("ask the keeper: %w", err)
 	}
-	w := &watched{Conn: conn}
-	w.stop = context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
-	job, err := readJob(w)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	w, err := readWord(conn)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, JobUnknown, errors.Join(fmt.Errorf("ask the keeper at %s: %w", c.address, err), w.Close())
+		stop()
+		return nil, word{}, errors.Join(fmt.Errorf("ask the keeper at %s: %w", c.address, err), conn.Close())
 	}
-	return w, job, nil
+	return &watched{conn, stop}, w, nil
 }
 
-func readJob(r io.Reader) (Job, error) {
-	word := make([]byte, 16)
-	n, err := r.Read(word)
+// word is what a keeper says.
+type word struct {
+	job Job
+	id  string
+}
+
+func readWord(r io.Reader) (word, error) {
+	message := make([]byte, 64)
+	n, err := r.Read(message)
 	if err != nil {
-		return JobUnknown, err
+		return word{}, err
 	}
-	switch job := Job(word[:n]); job {
+	job, id, _ := strings.Cut(string(message[:n]), " ")
+	switch w := (word{Job(job), id}); w.job {
 	case JobRestart, JobStop:
-		return job, nil
+		return w, nil
 	default:
-		return JobUnknown, fmt.Errorf("%q is no answer", job)
+		return word{}, fmt.Errorf("%.64q is no answer", message[:n])
 	}
 }
 
@@ -131,7 +142,7 @@ func (w *watched) Close() error {
 // awaitEnd reads until the keeper is gone.
 func awaitEnd(conn net.Conn) {
 	for {
-		if _, err := readJob(conn); err != nil {
+		if _, err := readWord(conn); err != nil {
 			_ = conn.Close()
 			return
 		}

@@ -5,7 +5,7 @@
 //
 //	code, err := keeper.Run(keeper.Options{
 //		Command:     []string{"holdfast", "serve"},
-//		Step:        []string{"/proc/self/exe", "step"}, // has main call keeper.Exec
+//		Step:        []string{"step"}, // the argument by which main calls keeper.Exec
 //		StoreMax:    4096,
 //		StopTimeout: 90 * time.Second,
 //		Log:         log,
@@ -22,8 +22,11 @@
 //     else is open.
 //   - FDSTORE, how many descriptors may be stored, if any.
 //   - WATCHDOG_USEC and WATCHDOG_PID, if it is watched.
-//   - KEEPER_SOCKET, where it learns more; see below.
+//   - KEEPER_SOCKET and KEEPER_ID, by which it learns more; see below.
 //   - A session of its own, without a controlling terminal.
+//
+// The sockets are in the abstract name space, unless [Options].Dir is set, and so a
+// service in another network name space than its keeper does not reach them.
 //
 // # Which messages it understands
 //
@@ -67,7 +70,8 @@
 //
 // The service runs on. With [Options].Dir the next keeper with the same directory
 // takes it on: it does not start another one, and has the same addresses. It has
-// nothing stored then, and a service that uses [Client.Follow] is told to push again.
+// nothing stored then, and a service that uses [Client.Follow] is told to push again;
+// of any other one nothing is kept until it pushes or is started again.
 // That only one process at a time may die is the limit of this: what neither the
 // service nor a keeper has is gone.
 //

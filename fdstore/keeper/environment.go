@@ -7,16 +7,19 @@ import (
 	"time"
 )
 
-// socketVariable has the address of the job socket. That it is set says that a keeper
-// runs this process.
-const socketVariable = "KEEPER_SOCKET"
+// By these variables a process knows its keeper, and that there is one: the address of
+// the job socket, and what tells one keeper from the next at the same address.
+const (
+	socketVariable = "KEEPER_SOCKET"
+	idVariable     = "KEEPER_ID"
+)
 
 // managers are the variables by which a service manager speaks to its services. What
 // this process was told by another one is not for the command.
 var managers = []string{
 	"NOTIFY_SOCKET", "FDSTORE", "WATCHDOG_USEC", "WATCHDOG_PID",
 	"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES",
-	socketVariable,
+	socketVariable, idVariable,
 }
 
 // environment is that of a new process, but for its own number, which Exec adds.
@@ -26,7 +29,7 @@ func environment(environ []string, p *place, o Options, names []string) []string
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains(managers, name)
 	})
-	env = append(env, "NOTIFY_SOCKET="+p.notify, socketVariable+"="+p.job)
+	env = append(env, "NOTIFY_SOCKET="+p.notify, socketVariable+"="+p.job, idVariable+"="+p.id)
 	if o.StoreMax > 0 {
 		env = append(env, "FDSTORE="+strconv.Itoa(o.StoreMax))
 	}

@@ -19,7 +19,7 @@ func Example() {
 		}
 		code, err := keeper.Run(keeper.Options{
 			Command:     os.Args[1:],
-			Step:        []string{"/proc/self/exe", "step"},
+			Step:        []string{"step"},
 			StoreMax:    4096,
 			StopTimeout: 90 * time.Second,
 			Log:         slog.Default(),

@@ -1,7 +1,8 @@
 package keeper
 
 import (
-	"log/slog"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,13 +25,8 @@ func exitOf(status unix.WaitStatus) exit {
 // good is the end that systemd calls clean: exit code 0, or one of the signals by
 // which a program that knows nothing of signals is stopped.
 func (e exit) good() bool {
-	switch e.signal {
-	case 0:
-		return e.known && e.code == 0
-	case unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE:
-		return true
-	}
-	return false
+	clean := []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE}
+	return e.known && e.code == 0 && (e.signal == 0 || slices.Contains(clean, e.signal))
 }
 
 // shell is the exit code that a shell would give it.
@@ -44,14 +40,15 @@ func (e exit) shell() int {
 	return e.code
 }
 
-func (e exit) attr() slog.Attr {
+// String is for the log: "exit code 3", "SIGKILL".
+func (e exit) String() string {
 	switch {
 	case !e.known:
-		return slog.String("exit", "not known")
+		return "not known"
 	case e.signal != 0:
-		return slog.String("signal", unix.SignalName(e.signal))
+		return unix.SignalName(e.signal)
 	}
-	return slog.Int("exit", e.code)
+	return "exit code " + strconv.Itoa(e.code)
 }
 
 // wantsRestart tells whether the command is to be started again after such an end.

@@ -24,23 +24,24 @@ const (
 const mostAsking = 64
 
 // jobs is the socket where processes learn their Job (SOCK_SEQPACKET). Who connects is
-// sent it at once, and again when it changes, and sees the end of the connection when
-// the keeper dies.
+// sent "restart ID" or "stop ID" at once, and again when it changes, and sees the end of
+// the connection when the keeper dies.
 type jobs struct {
 	poll   *poll
 	may    func(pid int) bool // tells who may ask
 	socket *sock.FD
 	asking []*sock.FD
 	job    Job
+	id     string
 }
 
-func listenJobs(address string, p *poll, may func(pid int) bool, job Job) (*jobs, error) {
+func listenJobs(at *place, p *poll, may func(pid int) bool, job Job) (*jobs, error) {
 	raw, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("job socket: %w", err)
 	}
-	j := &jobs{poll: p, may: may, socket: sock.NewFD(raw), job: job}
-	err = unix.Bind(raw, &unix.SockaddrUnix{Name: address})
+	j := &jobs{poll: p, may: may, socket: sock.NewFD(raw), job: job, id: at.id}
+	err = unix.Bind(raw, &unix.SockaddrUnix{Name: at.job})
 	if err == nil {
 		err = unix.Listen(raw, mostAsking)
 	}
@@ -48,7 +49,7 @@ func listenJobs(address string, p *poll, may func(pid int) bool, job Job) (*jobs
 		err = p.on(raw, unix.EPOLLIN, j.accept)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("job socket %s: %w", address, err), j.socket.Close())
+		return nil, errors.Join(fmt.Errorf("job socket %s: %w", at.job, err), j.socket.Close())
 	}
 	return j, nil
 }
@@ -89,7 +90,7 @@ func (j *jobs) set(job Job) {
 
 // tell does not wait: who does not read has had an answer.
 func (j *jobs) tell(fd *sock.FD) {
-	_ = unix.Sendmsg(fd.Raw(), []byte(j.job), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	_ = unix.Sendmsg(fd.Raw(), []byte(string(j.job)+" "+j.id), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
 func (j *jobs) dismiss(fd *sock.FD) {

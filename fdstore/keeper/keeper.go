@@ -57,8 +57,9 @@ type keeper struct {
 // command ends for good. It returns the exit code of that end as a shell gives it, and
 // 0 if it was as asked for.
 //
-// It takes over signals, and wait(2) for every child of this process: nothing else in
-// it may start any. An error means that nothing runs.
+// It takes over signals, and wait(2) for every child of this process, which all orphans
+// that descend from it become: nothing else in it may start any. An error means that
+// nothing runs.
 func Run(o Options) (code int, err error) {
 	defer closeSockets(o.Sockets)
 	k, err := open(o)
@@ -124,7 +125,7 @@ func (k *keeper) openSockets() (err error) {
 		return err
 	}
 	// After the notify socket: who gets an answer here may push at once.
-	if k.jobs, err = listenJobs(k.place.job, k.poll, k.isKin, k.options.Restart.job()); err != nil {
+	if k.jobs, err = listenJobs(k.place, k.poll, k.isKin, k.options.Restart.job()); err != nil {
 		return err
 	}
 	return errors.Join(

@@ -90,7 +90,7 @@ func (k *keeper) lookAfter() {
 // process group behind, who could be in the way of the next one.
 func (k *keeper) ended(e exit) {
 	lived := time.Since(k.main.since)
-	k.log.Info("ended", "pid", k.main.pid, e.attr(), "after", lived.Round(time.Millisecond))
+	k.log.Info("ended", "pid", k.main.pid, "by", e.String(), "after", lived.Round(time.Millisecond))
 	k.main.killGroup()
 	k.dismiss()
 	k.killAt, k.last = time.Time{}, e
@@ -128,7 +128,8 @@ func (k *keeper) beginEnd(reason string) {
 func (k *keeper) end(signal unix.Signal) {
 	k.endSignal = signal
 	k.beginEnd(unix.SignalName(signal))
-	if err := k.main.signal(signal); err != nil {
+	// One that is stopped must run to end.
+	if err := errors.Join(k.main.signal(signal), k.main.signal(unix.SIGCONT)); err != nil {
 		k.log.Error("cannot end the main process", "error", err.Error())
 	}
 }

@@ -54,7 +54,7 @@ func runKeeper(command []string) int {
 	if pause, err := time.ParseDuration(os.Getenv(pauseVariable)); err == nil {
 		keeper.SetPause(pause)
 	}
-	o.Command, o.Step = command, []string{"/proc/self/exe", "step"}
+	o.Command, o.Step = command, []string{"step"}
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Sockets = heldFromEnv()
 	code, err := keeper.Run(o)

@@ -50,7 +50,7 @@ func TestASuccessorWhoseParentLivesIsWatchedToo(t *testing.T) {
 	first := h.next()
 	second := upgrade(h, first)
 	second.kill(unix.SIGKILL) // first has a zombie now: the keeper cannot wait for it
-	h.logs("ended", `exit="not known"`)
+	h.logs("ended", `by="not known"`)
 	third := h.next()
 	assert.True(t, running(first.PID), "one that drains in a group of its own is left alone")
 	first.say("STATUS=draining")

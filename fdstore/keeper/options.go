@@ -16,9 +16,8 @@ type Options struct {
 	// a slash is looked for in $PATH, at each start.
 	Command []string
 
-	// Step is how this program is run to call [Exec] with what follows, in the process
-	// that becomes the command. The first element is the path of the program itself,
-	// best "/proc/self/exe", which also leads to one that was replaced on disk.
+	// Step is the arguments with which this program calls [Exec] with those that follow.
+	// The process that becomes the command runs it so first.
 	Step []string
 
 	// Dir is where the next keeper finds the running process if this one is killed:

@@ -18,6 +18,7 @@ import (
 type place struct {
 	notify string // address of the notify socket
 	job    string // address of the job socket
+	id     string // of this keeper and no other
 	record string // path of the number of the main process; "" = none
 	lock   *sock.FD
 }
@@ -26,9 +27,10 @@ type place struct {
 // is in the abstract name space, which needs nothing that can be written to; nobody
 // comes back to it.
 func openPlace(dir string) (*place, error) {
+	id := fmt.Sprintf("%016x", rand.Uint64())
 	if dir == "" {
-		name := fmt.Sprintf("@keeper/%016x/", rand.Uint64())
-		return &place{notify: name + "notify", job: name + "job"}, nil
+		name := "@keeper/" + id + "/"
+		return &place{notify: name + "notify", job: name + "job", id: id}, nil
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -40,6 +42,7 @@ func openPlace(dir string) (*place, error) {
 	p := &place{
 		notify: filepath.Join(dir, "notify.sock"),
 		job:    filepath.Join(dir, "job.sock"),
+		id:     id,
 		record: filepath.Join(dir, "main"),
 	}
 	const longest = 107 // bytes of a path in a sockaddr_un
@@ -82,10 +85,10 @@ func (p *place) removeSockets() error {
 	return nil
 }
 
-// close leaves nothing that the next keeper could take for a running process.
+// close leaves the record, which is there only if a process still runs.
 func (p *place) close() error {
 	if p.record == "" {
 		return nil
 	}
-	return errors.Join(p.forget(), p.removeSockets(), p.lock.Close())
+	return errors.Join(p.removeSockets(), p.lock.Close())
 }

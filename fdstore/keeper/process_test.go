@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // parentOf is the parent of a process or zombie, 0 if there is none of that number.
@@ -36,4 +37,15 @@ func childrenOf(pid int) (children []int) {
 		}
 	}
 	return children
+}
+
+// sockets are those that a process has open.
+func sockets(pid int) (open []string) {
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "socket:") {
+			open = append(open, to)
+		}
+	}
+	return open
 }

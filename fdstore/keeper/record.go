@@ -21,7 +21,7 @@ func (p *place) note(pid int) error {
 		return err
 	}
 	fresh := p.record + ".new"
-	if err := os.WriteFile(fresh, []byte(line), 0o600); err != nil {
+	if err := os.WriteFile(fresh, []byte(line), 0o600); err != nil { //nolint:gosec // the administrator's directory
 		return err
 	}
 	return os.Rename(fresh, p.record)

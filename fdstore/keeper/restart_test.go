@@ -18,7 +18,7 @@ func TestHoweverTheServiceEndsItIsStartedAgain(t *testing.T) {
 	h.next().exit(3)
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGINT} {
 		h.next().kill(signal)
-		h.logs("ended", "signal="+unix.SignalName(signal))
+		h.logs("ended", "by="+unix.SignalName(signal))
 	}
 	h.next()
 	h.stop()

@@ -80,6 +80,21 @@ func TestKeepersComeAndGo(t *testing.T) {
 	assert.Equal(t, 2, count(h.log(), "msg=started")+count(h.log(), "msg=restarted"))
 }
 
+func TestAServiceKnowsTheKeeperThatStartedItFromTheNext(t *testing.T) {
+	t.Parallel()
+	h := inDir(t, keeper.Options{StopTimeout: patience})
+	s := h.next()
+	before := len(sockets(s.PID))
+	s.do(request{Do: "follow"})
+	h.eventually("it is connected", func() bool { return len(sockets(s.PID)) > before })
+	assert.Zero(t, s.do(request{Do: "renewed"}).Number)
+	h.killed()
+	s.do(request{Do: "follow"})
+	h.start()
+	h.eventually("both are told", func() bool { return s.do(request{Do: "renewed"}).Number == 2 })
+	h.stop()
+}
+
 func TestAServiceThatEndedMeanwhileIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	h := inDir(t, keeper.Options{StopTimeout: patience})
@@ -144,6 +159,16 @@ func TestARecordOfAnotherProcessIsNone(t *testing.T) {
 	}
 }
 
+func TestARecordThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, keeper.Options{})
+	h.options.Dir = h.dir
+	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "main"), []byte("garbage\n"), 0o600))
+	h.start()
+	assert.Equal(t, 125, h.code())
+	assert.Contains(t, h.log(), "not the record of a process")
+}
+
 func TestADirectoryHasOneKeeper(t *testing.T) {
 	t.Parallel()
 	h := inDir(t, keeper.Options{StopTimeout: patience})
@@ -186,9 +211,10 @@ func TestAClientWithoutAKeeper(t *testing.T) {
 	assert.Empty(t, none.Environ())
 
 	t.Setenv("KEEPER_SOCKET", "@keeper-test/nobody")
+	t.Setenv("KEEPER_ID", "7")
 	gone := keeper.ClientFromEnv()
 	assert.Empty(t, os.Getenv("KEEPER_SOCKET"))
-	assert.Equal(t, []string{"KEEPER_SOCKET=@keeper-test/nobody"}, gone.Environ())
+	assert.Equal(t, []string{"KEEPER_SOCKET=@keeper-test/nobody", "KEEPER_ID=7"}, gone.Environ())
 	job, err = gone.Job(t.Context())
 	require.Error(t, err)
 	assert.Equal(t, keeper.JobUnknown, job)

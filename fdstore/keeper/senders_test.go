@@ -2,7 +2,6 @@ package keeper_test
 
 import (
 	"crypto/rand"
-	"errors"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -137,7 +136,7 @@ func TestAnotherUserHasNoPlaceInADirectory(t *testing.T) {
 	for _, socket := range []string{s.variable("NOTIFY_SOCKET"), s.variable("KEEPER_SOCKET")} {
 		out, err := exec.Command("setpriv", "--reuid=65534", "--clear-groups", "test", "-e", socket).CombinedOutput()
 		var exit *exec.ExitError
-		require.True(t, errors.As(err, &exit), "%s", out)
+		require.ErrorAs(t, err, &exit, "%s", out)
 	}
 	h.stop()
 }

@@ -56,6 +56,18 @@ func TestWhatWasSentBeforeAKillCounts(t *testing.T) {
 	h.stop()
 }
 
+func TestWhatHasHungUpIsNotKeptUnlessItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	h := live(t, keeper.Options{StoreMax: 5, StopTimeout: patience})
+	s := h.next()
+	s.do(request{Do: "push half", Lines: []string{"FDSTORE=1", "FDNAME=polled"}})
+	s.do(request{Do: "push half", Lines: []string{"FDSTORE=1", "FDNAME=left alone", "FDPOLL=0"}})
+	s.say("READY=1")
+	s.exit(0)
+	assert.Equal(t, []string{"left alone"}, h.next().Names)
+	h.stop()
+}
+
 func TestAFullStoreDropsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	h := live(t, keeper.Options{StoreMax: 2, StopTimeout: patience})

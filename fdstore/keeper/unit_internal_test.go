@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,26 +28,26 @@ func TestHowAnEndIsTaken(t *testing.T) {
 		exit  exit
 		good  bool
 		shell int
-		attr  string
+		text  string
 	}{
-		{exit{known: true}, true, 0, "exit=0"},
-		{exit{known: true, code: 3}, false, 3, "exit=3"},
-		{exit{known: true, signal: unix.SIGTERM}, true, 143, "signal=SIGTERM"},
-		{exit{known: true, signal: unix.SIGPIPE}, true, 141, "signal=SIGPIPE"},
-		{exit{known: true, signal: unix.SIGABRT}, false, 134, "signal=SIGABRT"},
-		{exit{}, false, 1, "exit=not known"},
+		{exit{known: true}, true, 0, "exit code 0"},
+		{exit{known: true, code: 3}, false, 3, "exit code 3"},
+		{exit{known: true, signal: unix.SIGTERM}, true, 143, "SIGTERM"},
+		{exit{known: true, signal: unix.SIGPIPE}, true, 141, "SIGPIPE"},
+		{exit{known: true, signal: unix.SIGABRT}, false, 134, "SIGABRT"},
+		{exit{}, false, 1, "not known"},
 	} {
-		assert.Equal(t, tt.good, tt.exit.good(), tt.attr)
-		assert.Equal(t, tt.shell, tt.exit.shell(), tt.attr)
-		assert.Equal(t, tt.attr, tt.exit.attr().String())
+		assert.Equal(t, tt.good, tt.exit.good(), tt.text)
+		assert.Equal(t, tt.shell, tt.exit.shell(), tt.text)
+		assert.Equal(t, tt.text, tt.exit.String())
 	}
 }
 
 func TestTheEnvironmentOfAProcess(t *testing.T) {
-	p := &place{notify: "@n", job: "@j"}
+	p := &place{notify: "@n", job: "@j", id: "7"}
 	environ := []string{"A=1", "NOTIFY_SOCKET=x", "LISTEN_PID=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=x", "LISTEN_PIDFDID=1", "FDSTORE=1", "WATCHDOG_PID=1", "LISTEN_FDSX=kept", "=odd"}
 	none := environment(environ, p, Options{}, nil)
-	assert.Equal(t, []string{"A=1", "LISTEN_FDSX=kept", "=odd", "NOTIFY_SOCKET=@n", "KEEPER_SOCKET=@j"}, none)
+	assert.Equal(t, []string{"A=1", "LISTEN_FDSX=kept", "=odd", "NOTIFY_SOCKET=@n", "KEEPER_SOCKET=@j", "KEEPER_ID=7"}, none)
 	assert.Equal(t, append(none, "FDSTORE=7", "WATCHDOG_USEC=1500000", "LISTEN_FDS=2", "LISTEN_FDNAMES=a:b"),
 		environment(environ, p, Options{StoreMax: 7, Watchdog: 1500 * time.Millisecond}, []string{"a", "b"}))
 	assert.Equal(t, "NOTIFY_SOCKET=x", environ[1], "it is not changed")
@@ -127,6 +129,20 @@ func FuzzParseStat(f *testing.F) {
 		s, err := parseStat(line)
 		if err != nil {
 			assert.Zero(t, s.started)
+		}
+	})
+}
+
+func FuzzReadWord(f *testing.F) {
+	for _, seed := range []string{"restart 0123456789abcdef", "stop 7", "stop", "", "unknown 7", " ", strings.Repeat("x", 100)} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		w, err := readWord(bytes.NewReader(message))
+		if err == nil {
+			assert.Contains(t, []Job{JobStop, JobRestart}, w.job)
+		} else {
+			assert.Zero(t, w)
 		}
 	})
 }

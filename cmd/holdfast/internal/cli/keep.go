@@ -24,8 +24,8 @@ const (
 // restartPolicies are the values of --restart.
 var restartPolicies = []string{string(keeper.RestartAlways), string(keeper.RestartOnFailure), string(keeper.RestartNever)}
 
-// keepStep is how this program is run to become the command that is kept.
-var keepStep = []string{"/proc/self/exe", "keep", "--become-command", "--"}
+// keepStep is the arguments of this program in the process that becomes the command.
+var keepStep = []string{"keep", "--become-command", "--"}
 
 func newKeep() *cobra.Command {
 	o := keeper.Options{Step: keepStep}
