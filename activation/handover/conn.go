@@ -120,16 +120,6 @@ func (c *conn) take(got sock.Message) (message, error) {
 	return m, nil
 }
 
-// hasGone tells whether the peer has closed, without taking what it has sent.
-func (c *conn) hasGone() bool {
-	var n int
-	var peekErr error
-	err := c.raw.Control(func(fd uintptr) {
-		n, _, peekErr = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	})
-	return err != nil || n == 0 && !errors.Is(peekErr, unix.EAGAIN)
-}
-
 // ended says why a call on a connection did not do its work.
 func ended(ctx context.Context, err error) error {
 	switch {

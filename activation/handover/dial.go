@@ -69,6 +69,8 @@ func connectError(err error) error {
 		return ErrNobody
 	case errors.Is(err, unix.EAGAIN):
 		return fmt.Errorf("%w: its queue is full", ErrHung)
+	case errors.Is(err, unix.EINVAL):
+		return unix.ENAMETOOLONG
 	case errors.Is(err, unix.EPROTOTYPE):
 		return errors.New("another program listens there: its socket is of another type")
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):

@@ -19,13 +19,16 @@
 //	err = s.Hello(ctx, version)
 //	got, err := s.SendListeningSockets(ctx)
 //	… // adopt them, accept
+//	err = s.BeginDrainingConnections(ctx, 30*time.Second) // the original accepts no more
+//	… // serve for a moment
 //	next, err := s.ShutdownOriginalNode(ctx) // next is the handover socket itself
 //
 // # What is promised
 //
 //   - The original goes on as if nothing had been when its replacement dies, stalls,
-//     aborts, or says what it should not, at any step before ShutdownOriginalNode. The
-//     next replacement finds everything as the first one did.
+//     aborts, or says what it should not, at any step up to the last answer, also when
+//     it had begun to serve alone. The next replacement finds everything as the first
+//     one did.
 //   - Only processes of the same user and of root are answered, and only those are
 //     asked.
 //   - Descriptors that come unasked are closed. What a peer sends is bounded in size,

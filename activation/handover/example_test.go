@@ -19,21 +19,21 @@ type service struct {
 }
 
 func (s *service) Sockets() []handover.Socket {
-	label := handover.Label{Name: "web", Origin: "bind", StoreName: s.listener.StoreName()}
+	label := handover.Label{Origin: "bind", StoreName: s.listener.StoreName()}
 	return []handover.Socket{{Label: label, FD: s.listener.FD.Raw()}}
 }
 
-func (s *service) BeginDraining(over time.Duration) error {
-	fmt.Println("original: connections end over", over)
+func (s *service) BeginDraining(context.Context, time.Duration) error {
+	fmt.Println("original: accepts no more")
 	return nil
 }
 
-func (s *service) Shutdown(context.Context) error {
-	fmt.Println("original: accepts no more")
-	return s.listener.FD.Close() // not Close: the replacement goes on with the socket
+func (s *service) Shutdown() {
+	fmt.Println("original: ends its connections")
+	_ = s.listener.FD.Close() // not Close: the replacement goes on with the file of a Unix socket
 }
 
-func (s *service) Abandoned() {}
+func (s *service) Abandoned() {} // accepts again
 
 // Both sides of a handover; they are two processes in earnest.
 func Example() {
@@ -55,9 +55,9 @@ func Example() {
 	}
 	fmt.Println("original: exits,", <-original)
 	// Output:
-	// replacement: got web
-	// original: connections end over 30s
+	// replacement: got tcp 127.0.0.1
 	// original: accepts no more
+	// original: ends its connections
 	// replacement: the next one finds it at handover.sock
 	// original: exits, <nil>
 }
@@ -98,12 +98,12 @@ func takeOver(path string) error {
 			return err
 		}
 		defer l.Close()
-		fmt.Println("replacement: got", r.Name) // and accepts on it
+		fmt.Println("replacement: got", l.Addr().Network, l.Addr().AddrPort.Addr()) // and accepts on it
 	}
 	if err := s.BeginDrainingConnections(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	next, err := s.ShutdownOriginalNode(ctx)
+	next, err := s.ShutdownOriginalNode(ctx) // after a moment in which all was well
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func newInstance(name string, sockets ...*sock.Listener) *instance {
 	return &instance{name: name, sockets: sockets, abandoned: make(chan struct{}, 100)}
 }
 
-// accept answers clients on all sockets until the Shutdown.
+// accept answers clients on all sockets until stopAccepting.
 func (i *instance) accept() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	i.accepting = cancel
@@ -79,6 +79,7 @@ func (i *instance) stopAccepting() {
 	if i.accepting != nil {
 		i.accepting()
 		i.acceptors.Wait()
+		i.accepting = nil
 	}
 }
 
@@ -125,19 +126,22 @@ func (i *instance) Sockets() []Socket {
 	return lent
 }
 
-func (i *instance) BeginDraining(over time.Duration) error {
-	return i.event("drain " + over.String())
-}
-
-func (i *instance) Shutdown(context.Context) error {
-	if err := i.event("shutdown"); err != nil {
+func (i *instance) BeginDraining(_ context.Context, over time.Duration) error {
+	if err := i.event("drain " + over.String()); err != nil {
 		return err
 	}
 	i.stopAccepting()
 	return nil
 }
 
+func (i *instance) Shutdown() { _ = i.event("shutdown") }
+
 func (i *instance) Abandoned() {
+	if i.accepting == nil {
+		if err := i.accept(); err != nil {
+			panic(err)
+		}
+	}
 	_ = i.event("abandoned")
 	i.abandoned <- struct{}{}
 }
@@ -246,9 +250,9 @@ func takeOver(t *testing.T, path, name string) (*instance, *serving) {
 	require.NoError(t, err)
 	got, err := s.SendListeningSockets(ctx)
 	require.NoError(t, err)
-	require.NoError(t, s.BeginDrainingConnections(ctx, 30*time.Second))
 	i := adopt(t, name, got)
 	require.NoError(t, i.accept())
+	require.NoError(t, s.BeginDrainingConnections(ctx, 30*time.Second))
 	next, err := s.ShutdownOriginalNode(ctx)
 	require.NoError(t, err)
 	require.NotNil(t, next)

@@ -70,7 +70,7 @@ func TestKill9OfTheReplacementAtAnyStep(t *testing.T) {
 		second.kill()
 
 		if protocolSteps[step] == shutdownOriginalNode && moment != before {
-			// It has said that it is ready, so it was the one that served.
+			// It has served alone, and proven that it can.
 			serving.awaitEnd(t)
 			old.close(t, true)
 			clients.end()
@@ -79,6 +79,7 @@ func TestKill9OfTheReplacementAtAnyStep(t *testing.T) {
 			requireNormalStart(t, path, old)
 			return
 		}
+		requireServedBy(t, "original", old) // it has accepted nothing itself
 		third, _ := takeOver(t, path, "third")
 		serving.awaitEnd(t)
 		clients.requireNoneLost(t)

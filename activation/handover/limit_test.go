@@ -78,6 +78,9 @@ func shutDownWithNoDescriptor(path string) error {
 	if _, err := s.SendListeningSockets(ctx); err != nil {
 		return err
 	}
+	if err := s.BeginDrainingConnections(ctx, 0); err != nil {
+		return err
+	}
 	if err := limitDescriptors(3); err != nil {
 		return err
 	}

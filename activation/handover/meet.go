@@ -59,7 +59,7 @@ func (s *server) awaitHello(session *originalSession) (message, error) {
 }
 
 // takeTurn waits a moment for the end of another session. It is false when that goes
-// on, and when the original was released.
+// on, and when a replacement has taken over meanwhile.
 func (s *server) takeTurn() bool {
 	timer := time.NewTimer(busyPatience)
 	defer timer.Stop()

@@ -47,10 +47,25 @@ func TestAReplacementThatStallsAtAnyStepIsAbandoned(t *testing.T) {
 			_, _, err = s.exchange(deadline(t), message{Type: protocolSteps[step]})
 			require.ErrorIs(t, err, ErrGone)
 
+			requireServedBy(t, "original", old)
 			third, _ := takeOver(t, path, "third")
 			clients.requireNoneLost(t)
 			requireServedBy(t, "third", third)
 		})
+	}
+}
+
+func TestWhileNobodyElseMayAcceptPatienceIsShort(t *testing.T) {
+	for _, tt := range []struct {
+		state         state
+		options, want time.Duration
+	}{
+		{sent, time.Minute, time.Minute},
+		{draining, time.Minute, drainingTimeout},
+		{draining, time.Second, time.Second},
+	} {
+		s := originalSession{server: &server{options: Options{StepTimeout: tt.options}}, state: tt.state}
+		assert.Equal(t, tt.want, s.patience())
 	}
 }
 
@@ -227,7 +242,7 @@ func TestWhatListensAtThePathIsNoOriginal(t *testing.T) {
 		"a stale file":               {leaveStale, "", ErrNobody},
 		"no directory":               {func(t *testing.T, path string) { require.NoError(t, os.RemoveAll(dirOf(path))) }, "", ErrNobody},
 		"a stream":                   {listenStream, "another program listens there: its socket is of another type", nil},
-		"a path too long":            {func(*testing.T, string) {}, "invalid argument", nil},
+		"a path too long":            {func(*testing.T, string) {}, "file name too long", nil},
 		"who closes":                 {answerWith(said{}), "Hello: it has gone", ErrGone},
 		"who speaks HTTP":            {answerWith(said{data: "HTTP/1.1 400\r\n\r\n"}), "another program, or a broken one: not a message", errMalformed},
 		"who answers wrong":          {answerWith(said{data: `{"type":"Abort"}`}), `an answer of type "Abort"`, errMalformed},

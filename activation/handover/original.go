@@ -18,18 +18,21 @@ type Original interface {
 	// Abandoned is called or Shutdown has succeeded: a reload meanwhile has to wait.
 	Sockets() []Socket
 
-	// BeginDraining has connections end one by one, over this time, so that their
-	// clients do not all come back at once. 0 = at once.
-	BeginDraining(over time.Duration) error
-
-	// Shutdown is called when the replacement accepts. It returns when this instance
-	// does not any more, on any socket; that the last connections end and the
-	// process exits may come later. There is no way back after a success. An error
+	// BeginDraining is called when the replacement accepts. It returns when this
+	// instance does not any more, on any socket, and has left who is in the queues to
+	// the replacement. It ends no connection yet: Shutdown does, one by one over this
+	// time, so that their clients do not all come back at once; 0 = at once. An error
 	// means that it goes on accepting. ctx is that of Serve.
-	Shutdown(ctx context.Context) error
+	BeginDraining(ctx context.Context, over time.Duration) error
+
+	// Shutdown is called when the replacement has taken over for good. The sockets are
+	// this instance's to close, the files of Unix sockets are not. That its last
+	// connections end and the process exits comes later.
+	Shutdown()
 
 	// Abandoned is called when a session has ended without Shutdown, also when
-	// nothing was asked for in it: all is to be as if it had never been.
+	// nothing was asked for in it: all is to be as if it had never been. After a
+	// BeginDraining it is to accept again, and soon: nobody else may.
 	Abandoned()
 }
 
@@ -54,6 +57,10 @@ const (
 	// answerTimeout is for a peer that does not read. An answer that is waited for
 	// goes into an empty queue.
 	answerTimeout = 2 * time.Second
+
+	// drainingTimeout is StepTimeout after BeginDrainingConnections, if that is longer:
+	// nobody may accept meanwhile.
+	drainingTimeout = 10 * time.Second
 
 	// maxRefusals ends the session of a replacement that asks and asks.
 	maxRefusals = 16
@@ -85,9 +92,16 @@ func (s *originalSession) answerAll(ctx context.Context, m message) error {
 
 // next waits for the next request as long as a step may take.
 func (s *originalSession) next(ctx context.Context) (message, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.server.options.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
 	return s.receive(ctx)
+}
+
+func (s *originalSession) patience() time.Duration {
+	if s.state == draining {
+		return min(drainingTimeout, s.server.options.StepTimeout)
+	}
+	return s.server.options.StepTimeout
 }
 
 // receive gives a request. Descriptors beside it are closed: none has any.
@@ -112,28 +126,29 @@ func (s *originalSession) answer(ctx context.Context, m message) error {
 		return s.refuse(err)
 	}
 	if m.Type == shutdownOriginalNode {
-		return s.shutdownOriginalNode(ctx)
+		return s.shutdownOriginalNode()
 	}
-	reply, fds, err := s.do(m)
-	if err == nil {
-		err = s.send(reply, fds...)
-	}
+	reply, fds, err := s.do(ctx, m)
 	if err != nil {
 		return s.refuse(err)
+	}
+	if err := s.send(reply, fds...); err != nil {
+		_ = s.refuse(err) // the session ends anyway
+		return err
 	}
 	s.left = s.left[len(fds):]
 	s.state = s.state.after(m.Type, reply)
 	return nil
 }
 
-func (s *originalSession) do(m message) (reply message, fds []int, err error) {
+func (s *originalSession) do(ctx context.Context, m message) (reply message, fds []int, err error) {
 	switch m.Type {
 	case hello:
 		reply, err = s.hello(m)
 	case sendListeningSockets:
 		reply, fds, err = s.sendListeningSockets()
 	case beginDrainingConnections:
-		reply, err = s.beginDrainingConnections(m)
+		reply, err = s.beginDrainingConnections(ctx, m)
 	case abort:
 		reply = s.abort()
 	}
@@ -167,27 +182,26 @@ func (s *originalSession) sendListeningSockets() (message, []int, error) {
 	return reply, fds, nil
 }
 
-func (s *originalSession) beginDrainingConnections(m message) (message, error) {
+func (s *originalSession) beginDrainingConnections(ctx context.Context, m message) (message, error) {
 	over := time.Duration(m.OverMS) * time.Millisecond
-	s.log.Info("draining connections for the replacement", "over", over)
-	return message{Type: beginDrainingConnections}, s.server.original.BeginDraining(over)
+	if err := s.server.original.BeginDraining(ctx, over); err != nil {
+		return message{}, err
+	}
+	s.log.Info("the replacement accepts, this process does not any more", "drain_over", over)
+	return message{Type: beginDrainingConnections}, nil
 }
 
-// shutdownOriginalNode passes the point of no return. What fails after it does not
-// bring the original back.
-func (s *originalSession) shutdownOriginalNode(ctx context.Context) error {
-	if s.conn.hasGone() { // the last look; whoever asked may have died since
-		return fmt.Errorf("it has gone: %w", io.EOF)
-	}
-	if err := s.server.original.Shutdown(ctx); err != nil {
-		return s.refuse(err)
+// shutdownOriginalNode passes the point of no return with its answer. If that cannot
+// be sent, whoever asked has died since, and the original goes on.
+func (s *originalSession) shutdownOriginalNode() error {
+	s.server.stopAccepting()
+	if err := s.passOn(); err != nil {
+		return err
 	}
 	s.state = over
-	s.server.stopAccepting()
+	s.server.passed = true
+	s.server.original.Shutdown()
 	s.log.Info("the replacement has taken over")
-	if err := s.passOn(); err != nil {
-		s.log.Warn("cannot pass the handover socket on", "error", err)
-	}
 	return nil
 }
 
@@ -197,12 +211,19 @@ func (s *originalSession) passOn() error {
 	l := s.server.listener
 	if slices.Contains(s.features, featureHandoverSocket) {
 		with := message{Type: shutdownOriginalNode, Sockets: []Label{{StoreName: l.StoreName()}}}
-		if s.send(with, l.FD.Raw()) == nil {
-			return l.FD.Close() // the file is the replacement's
+		err := s.send(with, l.FD.Raw())
+		if err == nil {
+			_ = l.FD.Close() // the file is the replacement's
 		}
+		if err == nil || errors.Is(err, io.EOF) {
+			return err
+		}
+		s.log.Warn("cannot pass the handover socket on", "error", err)
 	}
-	err := l.Close()
-	return errors.Join(err, s.send(message{Type: shutdownOriginalNode}))
+	if err := l.Close(); err != nil {
+		s.log.Warn("cannot make room for another handover socket", "error", err)
+	}
+	return s.send(message{Type: shutdownOriginalNode})
 }
 
 func (s *originalSession) abort() message {

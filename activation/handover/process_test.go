@@ -206,6 +206,8 @@ func TestWhoHasDiedSinceItAskedTakesNothingOver(t *testing.T) {
 	require.NoError(t, err)
 	closeReceived(t, got)
 	require.Equal(t, "sockets", original.says(t))
+	require.NoError(t, s.BeginDrainingConnections(ctx, 0))
+	require.Equal(t, "drain 0s", original.says(t))
 
 	original.stop(t)
 	require.NoError(t, s.conn.send(ctx, message{Type: shutdownOriginalNode}))

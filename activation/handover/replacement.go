@@ -51,7 +51,7 @@ func (s *Session) PidFD() int {
 }
 
 // Close ends the session. Without a successful ShutdownOriginalNode the original goes
-// on as if nothing had been.
+// on as if nothing had been: it accepts again, and so this process is not to.
 func (s *Session) Close() error {
 	s.state = over
 	return errors.Join(s.conn.Close(), s.pidfd.Close())
@@ -102,16 +102,18 @@ func (s *Session) SendListeningSockets(ctx context.Context) (got []Received, err
 	return got, nil
 }
 
-// BeginDrainingConnections has the original end its connections one by one, over
-// this time; 0 = at once. It returns when that has begun.
+// BeginDrainingConnections says that this process accepts on the sockets, and that the
+// original is to stop. It does not accept any more when this returns nil, on any
+// socket, but would again if the session ended without ShutdownOriginalNode: that is
+// due when this process has served alone for a moment, within 10 s. Then the original
+// ends its connections one by one, over this time; 0 = at once.
 func (s *Session) BeginDrainingConnections(ctx context.Context, over time.Duration) error {
 	_, err := s.ask(ctx, message{Type: beginDrainingConnections, OverMS: over.Milliseconds()})
 	return err
 }
 
-// ShutdownOriginalNode says that this process accepts on the sockets, and that the
-// original is to stop. It does not accept any more when this returns nil, on any
-// socket. That is the end of the session.
+// ShutdownOriginalNode has the original let go of the sockets for good and exit when
+// its connections have ended. That is the end of the session.
 //
 // next is the handover socket, with its file and who waits in its queue: the caller's,
 // to be served from now on. It is nil when it did not come, as from an original

@@ -49,9 +49,22 @@ func Serve(ctx context.Context, l *sock.Listener, o Original, options Options, l
 	if options.StepTimeout == 0 {
 		options.StepTimeout = defaultStepTimeout
 	}
+	var err error
+	for passed := false; !passed && err == nil && ctx.Err() == nil; {
+		passed, err = serveOnce(ctx, l, o, options, log)
+	}
+	if err := errors.Join(err, l.Close()); err != nil {
+		return fmt.Errorf("handover at %s: %w", l.Addr().Path, err)
+	}
+	return nil
+}
+
+// serveOnce is Serve up to the first replacement that takes over, and dies at the very
+// end of that unless passed.
+func serveOnce(ctx context.Context, l *sock.Listener, o Original, options Options, log *slog.Logger) (passed bool, err error) {
 	a, err := newAcceptor(l)
 	if err != nil {
-		return fmt.Errorf("handover at %s: %w", l.Addr().Path, errors.Join(err, l.Close()))
+		return false, err
 	}
 	s := &server{
 		listener: l,
@@ -63,21 +76,15 @@ func Serve(ctx context.Context, l *sock.Listener, o Original, options Options, l
 		turn:     make(chan struct{}, 1),
 		accepted: make(chan struct{}),
 	}
-	var stop context.CancelFunc
-	s.accepting, stop = context.WithCancel(ctx)
-	s.stop = stop
-	defer stop()
-
+	s.accepting, s.stop = context.WithCancel(ctx)
+	defer s.stop()
 	err = s.accept(ctx, a)
 	close(s.accepted)
 	s.meetings.Wait()
-	if err := errors.Join(err, l.Close()); err != nil {
-		return fmt.Errorf("handover at %s: %w", l.Addr().Path, err)
-	}
-	return nil
+	return s.passed, err
 }
 
-// server is one Serve.
+// server is one serveOnce.
 type server struct {
 	listener *sock.Listener
 	original Original
@@ -85,9 +92,10 @@ type server struct {
 	log      *slog.Logger
 	strange  occasional // about who is no replacement
 
-	accepting context.Context // until ctx ends or the original is released
+	accepting context.Context // until ctx ends or a replacement is to have the socket
 	stop      context.CancelFunc
 	accepted  chan struct{} // closed when nothing is accepted any more
+	passed    bool          // a replacement has taken over; of its session
 	meetings  sync.WaitGroup
 	peers     chan struct{} // one element for each connection
 	turn      chan struct{} // full while a session goes on

@@ -8,6 +8,7 @@ var (
 	errNoHello      = errors.New("the first request has to be Hello")
 	errSaidAlready  = errors.New("it was asked already")
 	errSocketsFirst = errors.New("the listening sockets come first")
+	errDrainFirst   = errors.New("draining comes first")
 	errOver         = errors.New("the session is over")
 )
 
@@ -18,11 +19,15 @@ var ErrNotSupported = errors.New("not supported")
 // state is how far a session is, on both sides.
 //
 //	fresh ──Hello──► greeted ──SendListeningSockets──► sent ──BeginDrainingConnections──► draining
-//	                    │                               ▲ │                                  │
-//	                    └─more─► sending ⟲ more ────────┘ └────── ShutdownOriginalNode ──────┴─► over
+//	                    │                               ▲                                    │
+//	                    └─more─► sending ⟲ more ────────┘          over ◄──ShutdownOriginalNode
 //
 // Abort leads from each but fresh to over, and so does a connection that ends. A
 // request that is answered with Error leaves the state as it was.
+//
+// The original accepts up to draining. There only the replacement does, and has to
+// prove itself: if the session ends otherwise than by ShutdownOriginalNode, the
+// original accepts again.
 type state int
 
 const (
@@ -30,7 +35,7 @@ const (
 	greeted
 	sending // the last answer had "more"
 	sent
-	draining
+	draining // the original accepts no more, and still can
 	over
 )
 
@@ -52,10 +57,12 @@ func (s state) allows(request string) error {
 			return errSaidAlready
 		}
 	case beginDrainingConnections, shutdownOriginalNode:
-		if s < sent {
+		switch {
+		case s < sent:
 			return errSocketsFirst
-		}
-		if s == draining && request == beginDrainingConnections {
+		case s == sent && request == shutdownOriginalNode:
+			return errDrainFirst
+		case s == draining && request == beginDrainingConnections:
 			return errSaidAlready
 		}
 	case abort:

@@ -15,7 +15,7 @@ func TestEachRequestHasItsTime(t *testing.T) {
 		fresh:    {nil, errNoHello, errNoHello, errNoHello, errNoHello, errNoHello},
 		greeted:  {errSaidAlready, nil, errSocketsFirst, errSocketsFirst, nil, ErrNotSupported},
 		sending:  {errSaidAlready, nil, errSocketsFirst, errSocketsFirst, nil, ErrNotSupported},
-		sent:     {errSaidAlready, errSaidAlready, nil, nil, nil, ErrNotSupported},
+		sent:     {errSaidAlready, errSaidAlready, nil, errDrainFirst, nil, ErrNotSupported},
 		draining: {errSaidAlready, errSaidAlready, errSaidAlready, nil, nil, ErrNotSupported},
 		over:     {errOver, errOver, errOver, errOver, errOver, errOver},
 	} {
@@ -38,7 +38,6 @@ func TestEachAnswerLeadsOn(t *testing.T) {
 		{sending, sendListeningSockets, message{More: true}, sending},
 		{sending, sendListeningSockets, message{}, sent},
 		{sent, beginDrainingConnections, message{}, draining},
-		{sent, shutdownOriginalNode, message{}, over},
 		{draining, shutdownOriginalNode, message{}, over},
 		{greeted, abort, message{}, over},
 		{draining, abort, message{}, over},

@@ -44,8 +44,9 @@ func TestAReplacementTakesOverWithoutLosingAClient(t *testing.T) {
 	next := adopt(t, "replacement", got)
 	requireServedBy(t, "original", old)
 
-	require.NoError(t, s.BeginDrainingConnections(ctx, 1500*time.Millisecond))
 	require.NoError(t, next.accept())
+	require.NoError(t, s.BeginDrainingConnections(ctx, 1500*time.Millisecond))
+	requireServedBy(t, "replacement", next)
 	handover, err := s.ShutdownOriginalNode(ctx)
 	require.NoError(t, err)
 	requireServedBy(t, "replacement", next)
@@ -85,6 +86,7 @@ func TestWhoComesBetweenTwoOriginalsWaitsForTheNextOne(t *testing.T) {
 	require.NoError(t, err)
 	i := adopt(t, "second", got)
 	require.NoError(t, i.accept())
+	require.NoError(t, s.BeginDrainingConnections(ctx, 0))
 	next, err := s.ShutdownOriginalNode(ctx)
 	require.NoError(t, err)
 
@@ -221,10 +223,10 @@ func TestAbortLeavesTheOriginalAsItWas(t *testing.T) {
 	takeOver(t, path, "replacement")
 }
 
-func TestWhatTheOriginalCannotDoIsToldAndTheSessionGoesOn(t *testing.T) {
+func TestAnOriginalThatCannotStopGoesOnAndSaysSo(t *testing.T) {
 	path := socketPath(t)
 	old, _ := start(t, path, Options{})
-	old.refuse = map[string]error{"drain 1s": errors.New("nothing to drain"), "shutdown": errors.New("not now")}
+	old.refuse = map[string]error{"drain 1s": errors.New("not now")}
 	ctx := deadline(t)
 	s := dialSession(t, path)
 	_, err := s.Hello(ctx, "")
@@ -232,12 +234,42 @@ func TestWhatTheOriginalCannotDoIsToldAndTheSessionGoesOn(t *testing.T) {
 	got, err := s.SendListeningSockets(ctx)
 	require.NoError(t, err)
 	closeReceived(t, got)
-	require.ErrorContains(t, s.BeginDrainingConnections(ctx, time.Second), "BeginDrainingConnections: refused: nothing to drain")
 	for range 2 {
-		_, err = s.ShutdownOriginalNode(ctx)
-		require.ErrorContains(t, err, "ShutdownOriginalNode: refused: not now")
+		require.ErrorContains(t, s.BeginDrainingConnections(ctx, time.Second), "BeginDrainingConnections: refused: not now")
 	}
 	requireServedBy(t, "original", old)
 	require.NoError(t, s.Abort(ctx))
-	assert.Equal(t, []string{"sockets", "drain 1s", "shutdown", "shutdown", "abandoned"}, old.heard())
+	assert.Equal(t, []string{"sockets", "drain 1s", "drain 1s", "abandoned"}, old.heard())
+}
+
+// It has served alone by then.
+func TestAReplacementThatEndsOtherwiseThanByShutdownLeavesTheOriginalServing(t *testing.T) {
+	for name, end := range map[string]func(s *Session) error{
+		"close":    (*Session).Close,
+		"abort":    func(s *Session) error { return s.Abort(t.Context()) },
+		"nonsense": func(s *Session) error { return sendRaw(s.conn, "{", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := socketPath(t)
+			old, _ := start(t, path, Options{})
+			clients := startLoad(t, old.sockets)
+			for range 3 {
+				s := reach(t, path, 0)
+				_, err := s.Hello(deadline(t), "")
+				require.NoError(t, err)
+				got, err := s.SendListeningSockets(deadline(t))
+				require.NoError(t, err)
+				next := adopt(t, "replacement", got)
+				require.NoError(t, next.accept())
+				require.NoError(t, s.BeginDrainingConnections(deadline(t), 0))
+				requireServedBy(t, "replacement", next)
+				next.stopAccepting()
+				require.NoError(t, end(s))
+				old.awaitAbandoned(t)
+				requireServedBy(t, "original", old)
+			}
+			takeOver(t, path, "third")
+			clients.requireNoneLost(t)
+		})
+	}
 }

@@ -78,6 +78,7 @@ func TestAnOlderReplacementTakesOver(t *testing.T) {
 	assert.Equal(t, message{Type: hello, Protocol: 1}, answer)
 	_, fds := talk(t, s, `{"type":"SendListeningSockets"}`)
 	closeAll(fds)
+	talk(t, s, `{"type":"BeginDrainingConnections"}`)
 	answer, fds = talk(t, s, `{"type":"ShutdownOriginalNode"}`)
 	assert.Equal(t, message{Type: shutdownOriginalNode}, answer)
 	require.Empty(t, fds, "it does not know what to do with the handover socket")
@@ -101,16 +102,19 @@ func TestAnOriginalOfAnotherVersionIsTakenOver(t *testing.T) {
 		"newer": {
 			{data: `{"type":"Hello","protocol":1,"version":"9.0","features":["time_travel"],"mood":["good"]}`},
 			{data: `{"type":"SendListeningSockets","sockets":[{"name":"web","mtu":1500}],"checksum":"0xff"}`, fds: 1},
+			{data: `{"type":"BeginDrainingConnections"}`},
 			{data: `{"type":"ShutdownOriginalNode","remember":"me"}`},
 		},
 		"older": {
 			{data: `{"type":"Hello","protocol":1}`},
 			{data: `{"type":"SendListeningSockets","sockets":[{"name":"web"}]}`, fds: 1},
+			{data: `{"type":"BeginDrainingConnections"}`},
 			{data: `{"type":"ShutdownOriginalNode"}`},
 		},
 		"one that passes something else on": {
 			{data: `{"type":"Hello","protocol":1,"features":["handover_socket"]}`},
 			{data: `{"type":"SendListeningSockets","sockets":[{"name":"web"}]}`, fds: 1},
+			{data: `{"type":"BeginDrainingConnections"}`},
 			{data: `{"type":"ShutdownOriginalNode","sockets":[{},{}]}`, fds: 2},
 		},
 	} {
@@ -125,6 +129,7 @@ func TestAnOriginalOfAnotherVersionIsTakenOver(t *testing.T) {
 			require.Len(t, got, 1)
 			assert.Equal(t, Label{Name: "web"}, got[0].Label)
 			closeReceived(t, got)
+			require.NoError(t, s.BeginDrainingConnections(deadline(t), 0))
 			next, err := s.ShutdownOriginalNode(deadline(t))
 			require.NoError(t, err)
 			assert.Nil(t, next)
@@ -140,6 +145,7 @@ func TestAnOriginalThatDoesNotKnowARequestSaysSo(t *testing.T) {
 		said{data: `{"type":"SendListeningSockets"}`},
 		said{data: `{"type":"Error","code":"not_supported","message":"not supported"}`},
 		said{data: `{"type":"Error","code":"a_new_one","message":"not on Sundays"}`},
+		said{data: `{"type":"BeginDrainingConnections"}`},
 		said{data: `{"type":"ShutdownOriginalNode"}`},
 	)(t, path)
 	s := dialSession(t, path)
@@ -150,6 +156,7 @@ func TestAnOriginalThatDoesNotKnowARequestSaysSo(t *testing.T) {
 	assert.Empty(t, got)
 	require.ErrorIs(t, s.BeginDrainingConnections(deadline(t), 0), ErrNotSupported)
 	require.ErrorContains(t, s.BeginDrainingConnections(deadline(t), 0), "refused: not on Sundays")
+	require.NoError(t, s.BeginDrainingConnections(deadline(t), 0))
 	_, err = s.ShutdownOriginalNode(deadline(t))
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

@@ -39,7 +39,9 @@ var errMalformed = errors.New("not a message of the handover protocol")
 
 // Label is what goes with a listening socket's descriptor.
 type Label struct {
-	Name      string `json:"name,omitempty"`       // of the listener, or FileDescriptorName= of the socket unit; "" = none
+	// Name is FileDescriptorName= of a socket unit's, or says what one is for that is
+	// no listener's: with a "/", "control/tcp". Others are known by their address.
+	Name      string `json:"name,omitempty"`
 	Origin    string `json:"origin,omitempty"`     // how it reached the original: "systemd", "store", "handover", "pidfd", "bind"
 	StoreName string `json:"store_name,omitempty"` // sock.Listener.StoreName: with sock.AdoptStored a Unix socket owns its file again
 }
