@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
@@ -80,23 +79,6 @@ func TestAServiceThatDoesNotStopIsKilled(t *testing.T) {
 	assert.Equal(t, 137, h.code())
 	s.gone()
 	worker.gone()
-}
-
-func TestAServiceThatAsksForTimeGetsIt(t *testing.T) {
-	t.Parallel()
-	h := live(t, keeper.Options{StopTimeout: time.Second})
-	s := h.next()
-	s.do(request{Do: "ignore", Names: []string{"SIGTERM"}})
-	h.signal(unix.SIGTERM)
-	h.logs("ending")
-	s.say("EXTEND_TIMEOUT_USEC=1")
-	s.say("EXTEND_TIMEOUT_USEC=nonsense")
-	s.say("EXTEND_TIMEOUT_USEC=18446744073709551615")
-	s.say("EXTEND_TIMEOUT_USEC=60000000")
-	time.Sleep(1500 * time.Millisecond) // longer than StopTimeout
-	require.True(t, running(s.PID))
-	s.exit(9)
-	assert.Equal(t, 9, h.code())
 }
 
 func TestAServiceThatSaysThatItStopsMustDoSo(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
@@ -51,43 +50,4 @@ func TestAServiceThatIsStoppedIsAborted(t *testing.T) {
 	h.logs("ended", `by="exit code 2"`)
 	h.next()
 	h.stop()
-}
-
-func TestAServiceThatLivesIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	h := live(t, keeper.Options{Watchdog: 2 * time.Second, StopTimeout: patience})
-	s := h.next() // and may take its time to start
-	time.Sleep(2500 * time.Millisecond)
-	s.say("READY=1")
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		s.say("WATCHDOG=1")
-	}
-	require.True(t, running(s.PID))
-
-	s.say("WATCHDOG_USEC=0")
-	time.Sleep(2500 * time.Millisecond)
-	s.say("WATCHDOG=1")
-	s.say("WATCHDOG_USEC=1000000")
-	s.say("EXTEND_TIMEOUT_USEC=60000000")
-	time.Sleep(1500 * time.Millisecond)
-	require.True(t, running(s.PID))
-	h.stop()
-	assert.NotContains(t, h.log(), "hung")
-}
-
-func TestAServiceThatStopsIsNotWatched(t *testing.T) {
-	t.Parallel()
-	h := live(t, keeper.Options{Watchdog: 500 * time.Millisecond, StopTimeout: patience})
-	s := h.next()
-	s.do(request{Do: "ignore", Names: []string{"SIGTERM"}})
-	s.say("READY=1")
-	h.signal(unix.SIGTERM)
-	h.logs("ending")
-	s.say("WATCHDOG=1")
-	s.say("WATCHDOG=trigger")
-	s.say("WATCHDOG_USEC=1000")
-	time.Sleep(700 * time.Millisecond) // longer than the interval
-	s.exit(0)
-	assert.Zero(t, h.code())
-	assert.NotContains(t, h.log(), "hung")
 }
