@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
@@ -46,16 +47,13 @@ func dial(path string) (*Session, error) {
 	if err := unix.Connect(raw, &unix.SockaddrUnix{Name: path}); err != nil {
 		return nil, errors.Join(connectError(err), fd.Close())
 	}
-	// Without one it is only a hung process that cannot be dealt with.
-	pidfd, err := sock.PeerPidFD(raw)
-	if err != nil {
-		pidfd = &sock.FD{}
-	}
+	// Without it, nil, it is only a hung process that cannot be dealt with.
+	process, _ := pidfd.OpenPeer(raw)
 	c, err := newConn(fd)
+	s := &Session{conn: c, process: process}
 	if err != nil {
-		return nil, errors.Join(err, pidfd.Close())
+		return nil, errors.Join(err, s.closeProcess())
 	}
-	s := &Session{conn: c, pidfd: pidfd}
 	if !c.peer.Trusted() {
 		err := fmt.Errorf("%s runs as user %d: only this process's user and root can be taken over from", c.peer, c.peer.UID)
 		return nil, errors.Join(err, s.Close())

@@ -233,6 +233,17 @@ func dialSession(t *testing.T, path string) *Session {
 	return s
 }
 
+// receiveAll is a session up to the answer with all sockets.
+func receiveAll(t *testing.T, path string) (*Session, []Received) {
+	t.Helper()
+	s := dialSession(t, path)
+	_, err := s.Hello(deadline(t), "test")
+	require.NoError(t, err)
+	got, err := s.SendListeningSockets(deadline(t))
+	require.NoError(t, err)
+	return s, got
+}
+
 func deadline(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -245,11 +256,7 @@ func deadline(t *testing.T) context.Context {
 func takeOver(t *testing.T, path, name string) (*instance, *serving) {
 	t.Helper()
 	ctx := deadline(t)
-	s := dialSession(t, path)
-	_, err := s.Hello(ctx, "test")
-	require.NoError(t, err)
-	got, err := s.SendListeningSockets(ctx)
-	require.NoError(t, err)
+	s, got := receiveAll(t, path)
 	i := adopt(t, name, got)
 	require.NoError(t, i.accept())
 	require.NoError(t, s.BeginDrainingConnections(ctx, 30*time.Second))
@@ -316,5 +323,19 @@ func TestTheSocketIsForItsUserAlone(t *testing.T) {
 		st, err := os.Stat(path)
 		require.NoError(t, err)
 		assert.Equal(t, want, st.Mode().Perm(), path)
+	}
+}
+
+func TestADirectoryThatCannotBeHadIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for path, hint := range map[string]string{
+		filepath.Join(t.TempDir(), "none/run/handover.sock"): "RuntimeDirectory= makes one",
+		"/proc/handover.sock":                                "",
+		file + "/handover.sock":                              "",
+	} {
+		_, err := Listen(path)
+		require.ErrorContains(t, err, path)
+		assert.Contains(t, sock.Hint(err), hint)
 	}
 }

@@ -27,14 +27,21 @@ func limitDescriptors(n uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 20000})
 }
 
+// greet is a session of a child, which ends soon.
+func greet(ctx context.Context, path string) (*Session, error) {
+	s, err := Dial(path)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Hello(ctx, "")
+	return s, err
+}
+
 func takeWithFewDescriptors(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := Dial(path)
+	s, err := greet(ctx, path)
 	if err != nil {
-		return err
-	}
-	if _, err := s.Hello(ctx, ""); err != nil {
 		return err
 	}
 	open := openDescriptors()
@@ -68,11 +75,8 @@ func TestAReplacementWithoutRoomForTheDescriptorsSaysWhichLimit(t *testing.T) {
 func shutDownWithNoDescriptor(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := Dial(path)
+	s, err := greet(ctx, path)
 	if err != nil {
-		return err
-	}
-	if _, err := s.Hello(ctx, ""); err != nil {
 		return err
 	}
 	if _, err := s.SendListeningSockets(ctx); err != nil {

@@ -199,11 +199,7 @@ func TestWhoHasDiedSinceItAskedTakesNothingOver(t *testing.T) {
 	original := startProcess(t, "original", os.Geteuid(), path, dir+"/x.sock")
 	require.Equal(t, "ready", original.says(t))
 	ctx := deadline(t)
-	s := dialSession(t, path)
-	_, err := s.Hello(ctx, "")
-	require.NoError(t, err)
-	got, err := s.SendListeningSockets(ctx)
-	require.NoError(t, err)
+	s, got := receiveAll(t, path)
 	closeReceived(t, got)
 	require.Equal(t, "sockets", original.says(t))
 	require.NoError(t, s.BeginDrainingConnections(ctx, 0))
@@ -220,9 +216,10 @@ func TestWhoHasDiedSinceItAskedTakesNothingOver(t *testing.T) {
 	takeOver(t, path, "replacement")
 }
 
-func TestAStoppedOriginalIsHungAndCanBeKilledByItsPidfd(t *testing.T) {
+func TestAStoppedOriginalIsHungAndCanBeTakenOverAllTheSame(t *testing.T) {
 	path := socketPath(t)
-	original := startProcess(t, "original", os.Geteuid(), path, filepath.Join(t.TempDir(), "x.sock"))
+	listens := filepath.Join(t.TempDir(), "x.sock")
+	original := startProcess(t, "original", os.Geteuid(), path, listens)
 	require.Equal(t, "ready", original.says(t))
 	original.stop(t)
 
@@ -235,13 +232,24 @@ func TestAStoppedOriginalIsHungAndCanBeKilledByItsPidfd(t *testing.T) {
 	_, err = s.Hello(deadline(t), "")
 	require.ErrorIs(t, err, errOver, "a late answer would be taken for another one's")
 
-	require.Equal(t, original.cmd.Process.Pid, s.Peer().PID)
-	require.NoError(t, unix.PidfdSendSignal(s.PidFD(), unix.SIGKILL, nil, 0))
-	_ = original.cmd.Wait() // says that it was killed
+	require.Equal(t, original.cmd.Process.Pid, s.Process().PID())
+	found, err := s.Process().ListeningSockets(deadline(t))
+	require.NoError(t, err)
+	clients := startWaiting(t, []sock.Addr{sock.Unix(listens)})
+	require.NoError(t, s.Process().Signal(unix.SIGKILL))
+	require.NoError(t, s.Process().Wait(deadline(t)))
+	var got []Received
+	for _, f := range found {
+		if f.Info.Addr.Network == "unixpacket" { // the handover socket: one of our own follows
+			require.NoError(t, f.FD.Close())
+			continue
+		}
+		got = append(got, Received{FD: f.FD})
+	}
 	_, err = Dial(path)
 	require.ErrorIs(t, err, ErrNobody)
-	require.NoError(t, s.Close())
-	require.Equal(t, -1, s.PidFD())
+	startInstance(t, path, adopt(t, "replacement", got), Options{}, quiet())
+	clients.requireNoneLost(t)
 }
 
 func TestWhoGivesUpWaitingDoesNotCallTheOriginalHung(t *testing.T) {
@@ -261,9 +269,9 @@ func TestTheHandoverSocketSaysWhoHasItNow(t *testing.T) {
 	path := socketPath(t)
 	original := startProcess(t, "original", os.Geteuid(), path, filepath.Join(t.TempDir(), "x.sock"))
 	require.Equal(t, "ready", original.says(t))
-	require.Equal(t, original.cmd.Process.Pid, dialSession(t, path).Peer().PID)
+	require.Equal(t, original.cmd.Process.Pid, dialSession(t, path).Process().PID())
 	takeOver(t, path, "replacement")
-	require.Equal(t, os.Getpid(), dialSession(t, path).Peer().PID)
+	require.Equal(t, os.Getpid(), dialSession(t, path).Process().PID())
 }
 
 func TestWithoutFreeDescriptorsTheOriginalPausesAndGoesOn(t *testing.T) {

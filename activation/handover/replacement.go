@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
@@ -22,9 +23,9 @@ import (
 // sense, a context that ended. After ErrHung the original may be still about to do
 // what it was asked for.
 type Session struct {
-	conn  *conn
-	pidfd *sock.FD
-	state state
+	conn    *conn
+	process *pidfd.Process // may be nil
+	state   state
 }
 
 // Greeting is what an original says about itself.
@@ -39,22 +40,24 @@ type Received struct {
 	FD *sock.FD // the caller's
 }
 
-// Peer is the original's process. Its PID may be used again when it has gone; see
-// PidFD.
-func (s *Session) Peer() sock.Peer {
-	return s.conn.peer
-}
-
-// PidFD is a pidfd of the original, lent until Close; -1 when there is none.
-func (s *Session) PidFD() int {
-	return s.pidfd.Raw()
+// Process is the original's process, lent until Close: after ErrHung its sockets can be
+// taken out of it, and it can be ended. It is nil when the kernel does not tell.
+func (s *Session) Process() *pidfd.Process {
+	return s.process
 }
 
 // Close ends the session. Without a successful ShutdownOriginalNode the original goes
 // on as if nothing had been: it accepts again, and so this process is not to.
 func (s *Session) Close() error {
 	s.state = over
-	return errors.Join(s.conn.Close(), s.pidfd.Close())
+	return errors.Join(s.conn.Close(), s.closeProcess())
+}
+
+func (s *Session) closeProcess() error {
+	if s.process == nil {
+		return nil
+	}
+	return s.process.Close()
 }
 
 // Hello begins the session. It is ErrHung when the original does not answer before

@@ -1,10 +1,8 @@
 package sock_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 
@@ -55,28 +53,9 @@ func TestWhatIsNoUnixSocketHasNoPeer(t *testing.T) {
 	assert.Equal(t, "another process", sock.Peer{}.String(), "of another PID name space")
 }
 
-func init() {
-	children["listen for packets and wait"] = func() int {
-		_, err := sock.Listen(sock.UnixPacket(os.Args[1]), sock.Options{})
-		fmt.Println(err)
-		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		return 0
-	}
-}
-
 func TestAPeersPidfdTellsThatItHasGone(t *testing.T) {
 	path := socketPath(t)
-	cmd := exec.Command("/proc/self/exe", path)
-	cmd.Env = append(os.Environ(), "SOCK_TEST_CHILD=listen for packets and wait")
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	_, err = bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-
+	cmd := listenElsewhere(t, sock.UnixPacket(path))
 	pidfd, err := sock.PeerPidFD(connect(t, sock.UnixPacket(path), unix.SOCK_SEQPACKET).Raw())
 	require.NoError(t, err)
 	defer pidfd.Close()
