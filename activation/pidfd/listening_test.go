@@ -249,15 +249,22 @@ func (s *step) Err() error {
 	return s.Context.Err()
 }
 
+func listenTimes(n int) (at []netip.AddrPort, err error) {
+	for range n {
+		l, err := sock.Listen(tcp("127.0.0.1:0"), sock.Options{})
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, l.Addr().AddrPort)
+	}
+	return at, nil
+}
+
 func init() {
 	children["listens often"] = func([]string) error {
-		var at []netip.AddrPort
-		for range 50 {
-			l, err := sock.Listen(tcp("127.0.0.1:0"), sock.Options{})
-			if err != nil {
-				return err
-			}
-			at = append(at, l.Addr().AddrPort)
+		at, err := listenTimes(50)
+		if err != nil {
+			return err
 		}
 		if err := say(at); err != nil {
 			return err

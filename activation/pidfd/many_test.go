@@ -44,13 +44,9 @@ func init() {
 		return nil
 	}
 	children["opens and closes"] = func([]string) error {
-		var at []netip.AddrPort
-		for range 5 {
-			l, err := sock.Listen(tcp("127.0.0.1:0"), sock.Options{})
-			if err != nil {
-				return err
-			}
-			at = append(at, l.Addr().AddrPort)
+		at, err := listenTimes(5)
+		if err != nil {
+			return err
 		}
 		if err := say(at); err != nil {
 			return err

@@ -37,7 +37,7 @@ func TestLinksInTheDocumentsLeadSomewhere(t *testing.T) {
 func TestEveryPackageIsInTheArchitecture(t *testing.T) {
 	text := read(t, "../../docs/architecture.md")
 	for _, root := range []string{"../../activation", "../../fdstore", "../../proxy", "../../systemd"} {
-		require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		require.NoError(t, filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
 			source, _ := filepath.Glob(path + "/*.go")
 			if err != nil || len(source) == 0 || strings.HasSuffix(path, "test") {
 				return err
