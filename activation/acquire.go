@@ -109,7 +109,7 @@ func (a *assignment) noSocket(w Want) *ListenerError {
 	const most = 16
 	var arrived []string
 	for _, c := range a.candidates {
-		if !c.socket.Origin.named() {
+		if c.socket.Origin.own() {
 			continue
 		}
 		if len(arrived) == most {

@@ -57,7 +57,7 @@ func newCandidate(o Offer, origin Origin) *candidate {
 }
 
 func adopt(o Offer, origin Origin) (*sock.Listener, error) {
-	if origin == Store {
+	if origin.own() {
 		return sock.AdoptStored(o.FD, o.Name)
 	}
 	return sock.Adopt(o.FD)

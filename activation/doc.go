@@ -1,6 +1,6 @@
 // Package activation brings sockets to this process, from wherever they are: held
 // by it already, passed by a systemd socket unit, kept in a store over a restart,
-// or bound here when nobody has them.
+// given by the instance that this one replaces, or bound here when nobody has them.
 //
 // A program says which listeners it wants, and [Acquire] gives the sockets of
 // each, or one error with everything that is wrong:
@@ -30,8 +30,8 @@
 //     A listener gets all sockets of its name, IPv4, IPv6, Unix and abstract,
 //     beside those that it binds itself. UDP sockets go to a listener that has a
 //     UDP address. Sockets that this program bound have no listener's name, also
-//     not in the store: when a listener moves to another port, its old socket
-//     does not follow.
+//     not in the store and in a handover: when a listener moves to another port, its
+//     old socket does not follow.
 //  2. By transport and bound address, whatever the descriptor's name is. Without
 //     FileDescriptorName= systemd gives the name of the socket unit.
 //  3. A listener that takes any gets the listening stream sockets of units that

@@ -62,7 +62,7 @@ func TestWhichAddressesASocketServes(t *testing.T) {
 
 func TestWhoseNameCounts(t *testing.T) {
 	for origin, counts := range map[activation.Origin]bool{
-		activation.Systemd: true, activation.Handover: true,
+		activation.Systemd: true, activation.Handover: false,
 		activation.Bind: false, activation.Store: false, activation.Pidfd: false,
 	} {
 		got := activation.Match([]activation.Want{{Name: "web"}}, []activation.Socket{

@@ -16,11 +16,9 @@ const (
 )
 
 // own tells whether nobody but this program, in this life or another one, says what
-// such a socket is for. A socket unit's is the administrator's and never changed.
+// such a socket is for. A socket unit's is the administrator's and never changed, and
+// it alone comes under the name of a listener.
 func (o Origin) own() bool { return o != Systemd }
-
-// named tells whether the name that came with such a socket is a listener's.
-func (o Origin) named() bool { return o == Systemd || o == Handover }
 
 // Source is the descriptors that came from one place. It owns them until an
 // Acquire succeeds; then it is empty.

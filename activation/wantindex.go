@@ -29,7 +29,7 @@ func newWantIndex(wants []Want) wantIndex {
 
 // byName is the want that a candidate's name asks for, or nobody.
 func (x wantIndex) byName(c *candidate) int {
-	if !c.socket.Origin.named() || c.socket.Name == "" {
+	if c.socket.Origin.own() || c.socket.Name == "" {
 		return nobody
 	}
 	n, ok := x.named[c.socket.Name]

@@ -13,7 +13,7 @@ import (
 // Addresses of a kernel socket are always in the form that [TCP], [UDP] and [Unix]
 // give, so make yours with them.
 type Addr struct {
-	Network  string         // "tcp", "udp" or "unix"; of a received socket also "unixgram", "unixpacket"
+	Network  string         // "tcp", "udp", "unix" or "unixpacket"; of a received socket also "unixgram"
 	AddrPort netip.AddrPort // of tcp and udp; an invalid (zero) Addr in it = every address of this host, IPv6 and IPv4
 	Path     string         // of unix: a file, or "@name" for the abstract name space
 }
@@ -33,6 +33,12 @@ func UDP(ap netip.AddrPort) Addr {
 // in the abstract name space. A file whose name begins with "@" is "./@name".
 func Unix(path string) Addr {
 	return Addr{Network: "unix", Path: cleanPath(path)}
+}
+
+// UnixPacket is the identity of a Unix socket that keeps the bounds of messages
+// (SOCK_SEQPACKET), with paths as those of [Unix].
+func UnixPacket(path string) Addr {
+	return Addr{Network: "unixpacket", Path: cleanPath(path)}
 }
 
 // String is the address as status and errors show it: "tcp 127.0.0.1:8080",

@@ -1,6 +1,7 @@
 // Package sock holds what the ways to obtain a socket have in common: a
 // descriptor with an owner, the identity of a listening socket, a look at what
-// a received descriptor really is, and listening itself.
+// a received descriptor really is, descriptors beside a message and who has sent
+// it, and listening itself.
 //
 // It owns the sockets that [Listen] made and the paths that it bound. It never
 // shuts a socket down: the same socket may be held by systemd or by another

@@ -37,7 +37,7 @@ func (e *ListenError) Unwrap() error {
 	return e.Err
 }
 
-// Listen makes a non-blocking socket to which clients get: a listening stream
+// Listen makes a non-blocking socket to which clients get: a listening
 // socket, with the longest accept queue that net.core.somaxconn allows, or a UDP
 // socket. Its Addr is the one that the kernel chose: port 0 is a free port by
 // then. Every error is a [*ListenError].
@@ -56,7 +56,9 @@ func Listen(a Addr, o Options) (*Listener, error) {
 	case "tcp", "udp":
 		l, err = listenIP(a, o.Beside)
 	case "unix":
-		l, err = listenUnix(a, o)
+		l, err = listenUnix(a, unix.SOCK_STREAM, o)
+	case "unixpacket":
+		l, err = listenUnix(a, unix.SOCK_SEQPACKET, o)
 	default:
 		err = fmt.Errorf("network %q: %w", a.Network, unix.EPROTONOSUPPORT)
 	}
@@ -66,7 +68,7 @@ func Listen(a Addr, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// listen turns a bound stream socket into a Listener that owns it.
+// listen turns a bound socket into a Listener that owns it.
 func listen(fd *FD) (*Listener, error) {
 	if err := unix.Listen(fd.Raw(), math.MaxInt32); err != nil { // the kernel cuts it to somaxconn
 		return nil, err

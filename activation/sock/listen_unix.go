@@ -18,11 +18,11 @@ const maxPath = 107
 // another kind. Such a file is never removed.
 var ErrNotSocketFile = errors.New("the path exists and is not a socket")
 
-func listenUnix(a Addr, o Options) (*Listener, error) {
+func listenUnix(a Addr, typ int, o Options) (*Listener, error) {
 	if err := validPath(a.Path); err != nil {
 		return nil, err
 	}
-	fd, err := socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	fd, err := socket(unix.AF_UNIX, typ, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func listenUnix(a Addr, o Options) (*Listener, error) {
 	if a.isAbstract() {
 		l, err = bindAbstract(fd, a.Path)
 	} else {
-		l, err = bindFile(fd, a.Path, mode(o))
+		l, err = bindFile(fd, typ, a.Path, mode(o))
 	}
 	if err != nil {
 		return nil, errors.Join(err, fd.Close())
@@ -52,7 +52,7 @@ func bindAbstract(fd *FD, name string) (*Listener, error) {
 //
 // It binds the path itself, not a temporary name to be renamed: the kernel
 // tells the name of the bind as the socket's address for ever.
-func bindFile(fd *FD, path string, perm uint32) (*Listener, error) {
+func bindFile(fd *FD, typ int, path string, perm uint32) (*Listener, error) {
 	unlock, err := lockDir(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func bindFile(fd *FD, path string, perm uint32) (*Listener, error) {
 	sa := &unix.SockaddrUnix{Name: path}
 	err = unix.Bind(fd.Raw(), sa)
 	if errors.Is(err, unix.EADDRINUSE) {
-		if err := removeStale(path); err != nil {
+		if err := removeStale(path, typ); err != nil {
 			return nil, err
 		}
 		err = unix.Bind(fd.Raw(), sa)

@@ -257,28 +257,35 @@ func TestOfManyThatStartTogetherOneGetsThePath(t *testing.T) {
 
 func init() {
 	children["listen and wait"] = func() int {
-		_, err := sock.Listen(sock.Unix(os.Args[1]), sock.Options{})
+		_, err := sock.Listen(sock.Addr{Network: os.Args[1], Path: os.Args[2]}, sock.Options{})
 		fmt.Println(err)
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		return 0
 	}
 }
 
-func TestKill9LeavesNoObstacle(t *testing.T) {
-	path := socketPath(t)
-	cmd := exec.Command("/proc/self/exe", path)
+// listenElsewhere is a process that listens at a Unix address. The caller kills it.
+func listenElsewhere(t *testing.T, a sock.Addr) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", a.Network, a.Path)
 	cmd.Env = append(os.Environ(), "SOCK_TEST_CHILD=listen and wait")
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	defer stdin.Close()
+	t.Cleanup(func() { _ = stdin.Close() })
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "<nil>\n", line)
+	return cmd
+}
 
-	_, err = sock.Listen(sock.Unix(path), sock.Options{})
+func TestKill9LeavesNoObstacle(t *testing.T) {
+	path := socketPath(t)
+	cmd := listenElsewhere(t, sock.Unix(path))
+
+	_, err := sock.Listen(sock.Unix(path), sock.Options{})
 	require.ErrorIs(t, err, unix.EADDRINUSE, "while it lives, the path is its own")
 	require.ErrorContains(t, err, fmt.Sprintf("in use by process %d (", cmd.Process.Pid))
 	require.NoError(t, cmd.Process.Kill())

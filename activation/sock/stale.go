@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeStale removes a socket file on which nobody answers. It fails with
-// EADDRINUSE when somebody does, and with ErrNotSocketFile for other files. The
-// caller holds the directory's lock.
-func removeStale(path string) error {
+// removeStale removes a socket file on which nobody answers, to make room for a
+// socket of type typ. It fails with EADDRINUSE when somebody does, and with
+// ErrNotSocketFile for other files. The caller holds the directory's lock.
+func removeStale(path string, typ int) error {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)
 	if errors.Is(err, unix.ENOENT) {
@@ -22,7 +22,7 @@ func removeStale(path string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK { // a symbolic link too: it is not ours to follow
 		return ErrNotSocketFile
 	}
-	if err := probe(path); err != nil {
+	if err := probe(path, typ); err != nil {
 		return err
 	}
 	if err := unix.Unlink(path); err != nil {
@@ -31,11 +31,12 @@ func removeStale(path string) error {
 	return nil
 }
 
-// probe connects to a socket file. It gives nil when nobody has it open, and a
-// heldError when somebody has. A stopped or hung process still has its socket:
-// the kernel completes the connect for it, or says EAGAIN when its queue is full.
-func probe(path string) error {
-	fd, err := socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+// probe connects to a socket file as a client of type typ. It gives nil when nobody
+// has it open, and a heldError when somebody has. A stopped or hung process still has
+// its socket: the kernel completes the connect for it, or says EAGAIN when its queue
+// is full.
+func probe(path string, typ int) error {
+	fd, err := socket(unix.AF_UNIX, typ, 0)
 	if err != nil {
 		return err
 	}

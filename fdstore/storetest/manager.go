@@ -12,19 +12,19 @@ import (
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/internal/manager"
 )
 
 // Manager is a service manager with one service and its store.
 type Manager struct {
 	path   string
-	notify *sock.FD // where messages arrive
+	notify *manager.Socket
 	stop   *sock.FD // an eventfd
 	epoll  *sock.FD
 	ended  chan struct{}
 
 	mu      sync.Mutex
-	places  int
-	kept    []stored // what came last is first
+	store   *manager.Store
 	dropped []*sock.FD
 }
 
@@ -40,8 +40,8 @@ func Start(t testing.TB, places int) *Manager {
 // New starts a manager with its socket at a path, or at "@name" in the abstract name
 // space. Close ends it.
 func New(path string, places int) (*Manager, error) {
-	m := &Manager{path: path, places: places, ended: make(chan struct{})}
-	if err := m.open(); err != nil {
+	m := &Manager{path: path, ended: make(chan struct{})}
+	if err := m.open(places); err != nil {
 		m.closeAll()
 		return nil, fmt.Errorf("start a manager at %s: %w", path, err)
 	}
@@ -49,8 +49,8 @@ func New(path string, places int) (*Manager, error) {
 	return m, nil
 }
 
-func (m *Manager) open() (err error) {
-	if m.notify, err = owned(unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)); err != nil {
+func (m *Manager) open(places int) (err error) {
+	if m.notify, err = manager.Listen(m.path); err != nil {
 		return err
 	}
 	if m.stop, err = owned(unix.Eventfd(0, unix.EFD_CLOEXEC)); err != nil {
@@ -59,12 +59,15 @@ func (m *Manager) open() (err error) {
 	if m.epoll, err = owned(unix.EpollCreate1(unix.EPOLL_CLOEXEC)); err != nil {
 		return err
 	}
-	return errors.Join(
-		unix.Bind(m.notify.Raw(), &unix.SockaddrUnix{Name: m.path}),
-		unix.SetsockoptInt(m.notify.Raw(), unix.SOL_SOCKET, unix.SO_PASSCRED, 1),
-		m.watch(m.notify, unix.EPOLLIN),
-		m.watch(m.stop, unix.EPOLLIN),
-	)
+	m.store = manager.NewStore(manager.Options{
+		Max: places, Epoll: m.epoll,
+		Dropped: func(fds []*sock.FD) { m.dropped = append(m.dropped, fds...) },
+	})
+	return errors.Join(m.await(m.notify.Raw()), m.await(m.stop.Raw()))
+}
+
+func (m *Manager) await(fd int) error {
+	return unix.EpollCtl(m.epoll.Raw(), unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
 // Close ends the manager and closes what it keeps.
@@ -90,16 +93,17 @@ func (m *Manager) Notifier() *Notifier {
 func (m *Manager) Resize(places int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.places = places
+	m.store.Resize(places)
 }
 
 // Names are those of the kept descriptors, in the order of LISTEN_FDNAMES.
 func (m *Manager) Names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	names := make([]string, len(m.kept))
-	for i, s := range m.kept {
-		names[i] = s.name
+	kept := m.store.Kept()
+	names := make([]string, len(kept))
+	for i, k := range kept {
+		names[i] = k.Name
 	}
 	return names
 }
@@ -109,18 +113,19 @@ func (m *Manager) Names() []string {
 func (m *Manager) Pass() []fdstore.Held {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held := make([]fdstore.Held, len(m.kept))
-	for i, s := range m.kept {
-		raw, err := unix.FcntlInt(uintptr(s.fd.Raw()), unix.F_DUPFD_CLOEXEC, 3)
+	kept := m.store.Kept()
+	held := make([]fdstore.Held, len(kept))
+	for i, k := range kept {
+		raw, err := unix.FcntlInt(uintptr(k.FD), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
 			panic(fmt.Sprint("storetest: pass descriptors: ", err))
 		}
-		held[i] = fdstore.Held{Name: s.name, FD: sock.NewFD(raw)}
+		held[i] = fdstore.Held{Name: k.Name, FD: sock.NewFD(raw)}
 	}
 	return held
 }
 
-// run ends by close.
+// run ends by Close.
 func (m *Manager) run() {
 	defer close(m.ended)
 	for {
@@ -132,24 +137,36 @@ func (m *Manager) run() {
 			panic(fmt.Sprint("storetest: wait for messages: ", err))
 		case int(events[0].Fd) == m.stop.Raw():
 			return
-		case int(events[0].Fd) == m.notify.Raw():
-			m.receive()
 		default:
-			m.hungUp(int(events[0].Fd))
+			m.turn(int(events[0].Fd))
 		}
 	}
 }
 
-func (m *Manager) watch(fd *sock.FD, events uint32) error {
-	return unix.EpollCtl(m.epoll.Raw(), unix.EPOLL_CTL_ADD, fd.Raw(), &unix.EpollEvent{Events: events, Fd: int32(fd.Raw())})
+func (m *Manager) turn(fd int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if fd != m.notify.Raw() {
+		m.store.HungUp(fd)
+		return
+	}
+	if message, err := m.notify.Receive(); err == nil {
+		m.store.Apply(message)
+	}
 }
 
 func (m *Manager) closeAll() {
-	closeAll(m.dropped)
-	for _, s := range m.kept {
-		_ = s.fd.Close()
+	for _, fd := range append(m.dropped, m.stop, m.epoll) {
+		if fd != nil {
+			_ = fd.Close()
+		}
 	}
-	closeAll([]*sock.FD{m.notify, m.stop, m.epoll})
+	if m.store != nil {
+		m.store.Close()
+	}
+	if m.notify != nil {
+		_ = m.notify.Close()
+	}
 }
 
 func owned(raw int, err error) (*sock.FD, error) {

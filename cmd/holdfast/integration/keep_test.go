@@ -1,0 +1,101 @@
+package integration
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
+)
+
+// kept is an echo route, and its instance under a keeper.
+func kept(t *testing.T, flags ...string) (*testbed.Holdfast, testbed.Route) {
+	// A system bus would speak of the unit that this test runs in.
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+	server := testbed.TCP(t)
+	listen(t, server, echo)
+	route := testbed.Route{
+		Name:    "echo",
+		Listen:  []string{testbed.TCP(t), "unix://" + filepath.Join(testbed.Dir(t), "listen.sock")},
+		Servers: []string{server},
+	}
+	wrapper := append(append([]string{testbed.Binary, "keep"}, flags...), "--")
+	cfg := testbed.Config{Global: `drain_timeout = "0"`, Routes: []testbed.Route{route}}
+	return testbed.StartHoldfastUnder(t, cfg, wrapper...), route
+}
+
+// serving waits until another process than that one serves, and tells its number.
+func serving(t *testing.T, holdfast *testbed.Holdfast, former int) (pid int) {
+	testbed.Eventually(t, patience, "the next process serves", func() bool {
+		conn, err := net.Dial("unix", holdfast.Control)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+		now := holdfast.Status(t)
+		pid = now.PID
+		return pid != former && now.State == "running"
+	})
+	return pid
+}
+
+func TestUnderAKeeperWhoComesWhileNothingRunsIsServed(t *testing.T) {
+	holdfast, route := kept(t)
+	pid := serving(t, holdfast, 0)
+	require.NotEqual(t, holdfast.Pid(), pid)
+	for range unlessShort(4, 2) {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		var waiting []net.Conn
+		for range 10 {
+			for _, address := range route.Listen {
+				waiting = append(waiting, dial(t, address))
+			}
+		}
+		for _, conn := range waiting {
+			requireEcho(t, conn, "from the queue\n")
+		}
+		pid = serving(t, holdfast, pid)
+	}
+	for _, l := range holdfast.Status(t).Listeners.Sockets {
+		assert.Equal(t, "store", l.Origin, l.Socket)
+	}
+
+	holdfast.Signal(t, syscall.SIGTERM)
+	assert.Zero(t, holdfast.ExitCode(t, patience))
+	for _, address := range route.Listen {
+		_, err := testbed.Dial(address)
+		assert.Error(t, err, "a stop is a stop")
+	}
+}
+
+func TestUnderAKeeperARestartWithABrokenFileGoesOn(t *testing.T) {
+	holdfast, route := kept(t)
+	file := filepath.Join(filepath.Dir(holdfast.Control), "holdfast.toml")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte("x = ["), 0o600))
+	pid := serving(t, holdfast, 0)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	requireEcho(t, dial(t, route.Listen[0]), "all the same\n")
+	serving(t, holdfast, pid)
+	lastError := func() string { return holdfast.Status(t).Listeners.LastError }
+	testbed.Eventually(t, patience, "it says what is wrong", func() bool { return lastError() != "" })
+
+	require.NoError(t, os.WriteFile(file, good, 0o600))
+	holdfast.Signal(t, syscall.SIGHUP) // to the keeper
+	testbed.Eventually(t, patience, "it has read the file again", func() bool { return lastError() == "" })
+	requireEcho(t, dial(t, route.Listen[0]), "as before\n")
+}
+
+func TestUnderAKeeperAProcessThatHangsIsReplaced(t *testing.T) {
+	holdfast, route := kept(t, "--watchdog", "2s", "--stop-timeout", "1s")
+	pid := serving(t, holdfast, 0)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	requireEcho(t, dial(t, route.Listen[0]), "it takes a moment\n")
+	serving(t, holdfast, pid)
+}
