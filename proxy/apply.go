@@ -40,7 +40,9 @@ func (e *Engine) Apply(ctx context.Context, p Plan) ([]status.Change, error) {
 		endOthers(pools, e.pools)
 		return nil, ctx.Err()
 	}
-	changes, gone := e.publish(p, pools, e.services(p, pools))
+	services, limits := e.services(p, pools)
+	e.limits = limits
+	changes, gone := e.publish(p, pools, services)
 	closing, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	for _, l := range gone {
@@ -94,7 +96,7 @@ func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Servi
 }
 
 // services makes what each listener does, with its limit as it is from now on.
-func (e *Engine) services(p Plan, pools []*pool) map[string]*relay.Service {
+func (e *Engine) services(p Plan, pools []*pool) (map[string]*relay.Service, map[string]*relay.Limit) {
 	byName := make(map[string]*upstream.Pool, len(pools))
 	for _, pool := range pools {
 		byName[pool.Name()] = pool.Pool
@@ -110,8 +112,7 @@ func (e *Engine) services(p Plan, pools []*pool) map[string]*relay.Service {
 		limits[l.Name] = limit
 		services[l.Name] = newService(l, byName[l.Upstream], limit, p.Generation)
 	}
-	e.limits = limits
-	return services
+	return services, limits
 }
 
 func newService(l config.Listener, pool *upstream.Pool, limit *relay.Limit, generation uint64) *relay.Service {

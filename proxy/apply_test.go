@@ -30,7 +30,7 @@ func kinds(changes []status.Change) []status.ChangeKind {
 func serving(t *testing.T, cfg *config.Config, sockets ...Socket) *Engine {
 	t.Helper()
 	e := started(t, slog.New(slog.DiscardHandler), cfg, sockets...)
-	t.Cleanup(func() { e.Stop(atOnce(), false) })
+	t.Cleanup(func() { e.Stop(atOnce(), Ending{}) })
 	return e
 }
 

@@ -9,7 +9,7 @@
 //	…
 //	changes, err := engine.Apply(ctx, proxy.Plan{Generation: 1, Config: cfg, Sockets: sockets})
 //	…
-//	engine.Stop(ctx, false) // until ctx ends, connections may finish
+//	engine.Stop(ctx, proxy.Ending{}) // until ctx ends, connections may finish
 //
 // # Generations
 //

@@ -136,7 +136,7 @@ func TestStatusTellsWhatIsServed(t *testing.T) {
 	socket, address, _ := handed(t, "web", false)
 	cfg := proxying(t, server)
 	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
-	defer e.Stop(atOnce(), false)
+	defer e.Stop(atOnce(), Ending{})
 	first := dial(t, address)
 	ping(t, first)
 	second := dial(t, address)
@@ -170,7 +170,7 @@ func TestStopServesWhoWaitsAndLetsConnectionsFinish(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.Stop(drain, false)
+		e.Stop(drain, Ending{})
 	}()
 	require.Eventually(t, closed.Load, patience, time.Millisecond, "the socket is closed at once")
 	_, err := net.Dial("tcp", address)
@@ -194,7 +194,7 @@ func TestStopEndsWhatDoesNotEndInTime(t *testing.T) {
 	ping(t, c)
 	drain, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // quiet by then
 	defer cancel()
-	e.Stop(drain, false)
+	e.Stop(drain, Ending{})
 	got, err := io.ReadAll(c)
 	require.NoError(t, err, "an idle one is ended in order")
 	assert.Empty(t, got)
@@ -211,7 +211,7 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 	from := c.LocalAddr().String()
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool { return alive(e) == 0 }, patience, time.Millisecond)
-	e.Stop(t.Context(), false) // also the writer of the log
+	e.Stop(t.Context(), Ending{}) // also the writer of the log
 	line := ""
 	for l := range strings.Lines(out.String()) {
 		if strings.Contains(l, "msg=connection") {
@@ -225,27 +225,6 @@ func TestAccessLogHasOneLineForAConnection(t *testing.T) {
 		assert.Contains(t, line, part)
 	}
 	assert.Equal(t, 1, strings.Count(line, "\n"))
-}
-
-func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
-	server := echoServer(t)
-	socket, address, closed := handed(t, "web", true)
-	cfg := proxying(t, server)
-	e := started(t, slog.New(slog.DiscardHandler), cfg, socket)
-	c := dial(t, address)
-	ping(t, c)
-	assert.False(t, e.Rest(), "one is alive")
-	ping(t, dial(t, address)) // still served
-	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return alive(e) == 1 }, patience, time.Millisecond)
-	e.relay.HangUp(nil)
-	require.True(t, e.Rest())
-	late := dial(t, address)
-	e.Stop(t.Context(), false)
-	assert.True(t, closed.Load())
-	_ = late.Close()
-	_, accepted := e.Connections()
-	assert.EqualValues(t, 2, accepted, "the late one was left to the next start")
 }
 
 func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
@@ -262,7 +241,7 @@ func TestStopInTimeAlthoughAQueueCannotBeServed(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.Stop(drain, false)
+		e.Stop(drain, Ending{})
 	}()
 	select {
 	case <-stopped:

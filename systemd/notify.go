@@ -50,6 +50,21 @@ func NotifierFromEnv() (*Notifier, error) {
 	return &Notifier{socket: path}, nil
 }
 
+// Environ is the variable that NotifierFromEnv reads, for a process that is to speak
+// for this service, too.
+func (n *Notifier) Environ() []string {
+	if n == nil {
+		return nil
+	}
+	return []string{"NOTIFY_SOCKET=" + n.socket}
+}
+
+// MainPID says that another process is the main one of the service from now on. It has
+// to be in the service's control group.
+func (n *Notifier) MainPID(pid int) error {
+	return n.Send("MAINPID=" + strconv.Itoa(pid))
+}
+
 // Ready says that the service has started, or that a reload is over.
 func (n *Notifier) Ready() error {
 	return n.Send("READY=1")

@@ -25,4 +25,7 @@ type Instance interface {
 	// Reload puts the configuration, as it is now, into service. After an error,
 	// a *RefusedError where there is more to say, the instance is as before.
 	Reload(ctx context.Context) (status.Reload, error)
+	// Upgrade has another process take over. After an error, as above, the instance is
+	// as before.
+	Upgrade(ctx context.Context) (status.Upgrade, error)
 }

@@ -43,6 +43,10 @@ var errRefused = &RefusedError{Reason: "two things are wrong", Problems: []Probl
 
 func (c canned) Reload(context.Context) (status.Reload, error) { return status.Reload{}, errRefused }
 
+func (c canned) Upgrade(context.Context) (status.Upgrade, error) {
+	return status.Upgrade{}, errRefused
+}
+
 var sample = canned{
 	Version:    "1.2.3",
 	PID:        4711,

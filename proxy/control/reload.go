@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,15 +19,11 @@ func serveReload(instance Instance) http.HandlerFunc {
 		// Names are looked up, and other reloads may come first.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		done, err := instance.Reload(r.Context())
-		var refused *RefusedError
-		switch {
-		case errors.As(err, &refused):
-			writeJSON(w, http.StatusConflict, failure{refused.Reason, refused.Problems})
-		case err != nil:
-			writeJSON(w, http.StatusConflict, failure{Error: err.Error()})
-		default:
-			writeJSON(w, http.StatusOK, done)
+		if err != nil {
+			writeRefusal(w, err)
+			return
 		}
+		writeJSON(w, http.StatusOK, done)
 	}
 }
 

@@ -10,16 +10,20 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
-// willing is an instance that reloads.
+// willing is an instance that does what it is asked for.
 type willing struct{ canned }
 
 var reloaded = status.Reload{Generation: 8, Changes: []status.Change{
 	{Socket: "tcp 127.0.0.1:8080", Names: []string{"web"}, Origin: "bind", Change: status.Bound},
 }}
 
+var upgraded = status.Upgrade{PID: 12, Former: 11}
+
 func (willing) Reload(context.Context) (status.Reload, error) { return reloaded, nil }
 
-func TestAReloadSaysWhatChanged(t *testing.T) {
+func (willing) Upgrade(context.Context) (status.Upgrade, error) { return upgraded, nil }
+
+func TestWhatWasAskedForSaysWhatBecameOfIt(t *testing.T) {
 	path := socketPath(t)
 	listener := listen(t, path)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -28,16 +32,22 @@ func TestAReloadSaysWhatChanged(t *testing.T) {
 	done, err := NewClient(path).Reload(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, reloaded, done)
+	next, err := NewClient(path).Upgrade(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, upgraded, next)
 	cancel()
 	require.NoError(t, <-ended)
 }
 
-func TestARefusedReloadSaysAllReasons(t *testing.T) {
+func TestARefusalSaysAllReasons(t *testing.T) {
 	path := socketPath(t)
 	startServer(t, path, quiet())
-	_, err := NewClient(path).Reload(t.Context())
-	var refused *RefusedError
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, errRefused, refused)
-	assert.EqualError(t, err, "control socket "+path+": one\ntwo")
+	_, reloadErr := NewClient(path).Reload(t.Context())
+	_, upgradeErr := NewClient(path).Upgrade(t.Context())
+	for _, err := range []error{reloadErr, upgradeErr} {
+		var refused *RefusedError
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, errRefused, refused)
+		assert.EqualError(t, err, "control socket "+path+": one\ntwo")
+	}
 }

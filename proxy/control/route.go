@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 )
 
@@ -18,8 +19,9 @@ type route struct {
 // only if an old client could misread the answer.
 func routes(instance Instance) router {
 	return router{
-		statusPath: {http.MethodGet, serveStatus(instance)},
-		reloadPath: {http.MethodPost, serveReload(instance)},
+		statusPath:  {http.MethodGet, serveStatus(instance)},
+		reloadPath:  {http.MethodPost, serveReload(instance)},
+		upgradePath: {http.MethodPost, serveUpgrade(instance)},
 	}
 }
 
@@ -41,6 +43,16 @@ func (r router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		found.handle(w, req)
 	}
+}
+
+// writeRefusal says why the instance has not done a thing.
+func writeRefusal(w http.ResponseWriter, err error) {
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		writeJSON(w, http.StatusConflict, failure{refused.Reason, refused.Problems})
+		return
+	}
+	writeJSON(w, http.StatusConflict, failure{Error: err.Error()})
 }
 
 // writeJSON sends answer, a type of this package or of status, which always

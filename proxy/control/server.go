@@ -21,8 +21,9 @@ const (
 	maxHeader      = 8 << 10  // bytes
 	maxBody        = 64 << 10 // bytes
 
-	// stopTimeout is what requests under way get when the server stops.
-	stopTimeout = 2 * time.Second
+	// stopTimeout is what requests under way get when the server stops: that for an
+	// upgrade is answered when another process serves already.
+	stopTimeout = 10 * time.Second
 )
 
 // Serve answers requests on listener, which listens on a Unix socket, until ctx

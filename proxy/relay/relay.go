@@ -108,20 +108,42 @@ func (r *Relay) SetReporting(on bool) { r.reporting.Store(on && r.options.OnEnd 
 func (r *Relay) HangUp(of *Socket) {
 	var all sync.WaitGroup
 	for _, l := range r.loops {
-		all.Add(1)
-		ok := l.post(func(l *loop) {
-			defer all.Done()
-			l.pairs.each(func(p *pair) {
-				if of == nil || p.use.socket == of {
-					l.hangUp(p, Stopped)
-				}
-			})
-		})
-		if !ok {
-			all.Done()
-		}
+		l.hangUpSome(&all, math.MaxInt64, of)
 	}
 	all.Wait()
+}
+
+// HangUpSome is HangUp for so many connections, of each loop its share.
+func (r *Relay) HangUpSome(n int64) {
+	var all sync.WaitGroup
+	left := r.Stats().Active
+	for _, l := range r.loops {
+		mine := l.counters.active.Load()
+		if mine == 0 || n <= 0 {
+			continue
+		}
+		share := min(mine, (n*mine+left-1)/max(left, 1))
+		l.hangUpSome(&all, share, nil)
+		n, left = n-share, left-mine
+	}
+	all.Wait()
+}
+
+// hangUpSome ends connections, so many at most; all counts until it is done.
+func (l *loop) hangUpSome(all *sync.WaitGroup, most int64, of *Socket) {
+	all.Add(1)
+	ok := l.post(func(l *loop) {
+		defer all.Done()
+		l.pairs.each(func(p *pair) {
+			if most > 0 && (of == nil || p.use.socket == of) {
+				most--
+				l.hangUp(p, Stopped)
+			}
+		})
+	})
+	if !ok {
+		all.Done()
+	}
 }
 
 // Turn returns when each loop has turned once more, or with ctx's error.

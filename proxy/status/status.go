@@ -14,7 +14,7 @@ type Status struct {
 	Generation  uint64      `json:"generation"`
 	State       State       `json:"state"`
 	Keep        string      `json:"keep"`
-	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: HolderSystemd or HolderNone
+	Holder      string      `json:"holder"` // who keeps descriptors when this process is gone: HolderSystemd, HolderKeeper or HolderNone
 	StartedAt   time.Time   `json:"started_at"`
 	Listeners   Listeners   `json:"listeners"`
 	Upstreams   []Upstream  `json:"upstreams"`
@@ -26,6 +26,7 @@ type Status struct {
 const (
 	HolderNone    = "none"    // nobody keeps anything
 	HolderSystemd = "systemd" // the service manager's store
+	HolderKeeper  = "keeper"  // holdfast keep
 )
 
 // State is the phase of life of an instance.
@@ -92,8 +93,14 @@ type Connections struct {
 
 // Handover tells of the last transfer between two instances.
 type Handover struct {
-	Last      string `json:"last"`
-	LastError string `json:"last_error"`
+	Last      string `json:"last"`       // from whom this process took over, "process 12 (holdfast)"; "" = from nobody
+	LastError string `json:"last_error"` // why the last upgrade failed; "" after one that did not
+}
+
+// Upgrade is how another process took over.
+type Upgrade struct {
+	PID    int `json:"pid"`    // of the process that serves now
+	Former int `json:"former"` // of the one that did; it ends with its last connection
 }
 
 // Reload is what a change of the configuration did.

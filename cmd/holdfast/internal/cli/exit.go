@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-proxy/holdfast/activation/handover"
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -56,7 +57,7 @@ func exitCode(err error) int {
 		return exitPermission
 	case errors.As(err, &bad):
 		return exitConfig
-	case errors.Is(err, control.ErrNotRunning):
+	case errors.Is(err, control.ErrNotRunning), errors.Is(err, handover.ErrNobody):
 		return exitNotRunning
 	}
 	return exitFailed

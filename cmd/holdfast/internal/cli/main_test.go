@@ -45,6 +45,10 @@ func (c canned) Reload(context.Context) (status.Reload, error) {
 	return status.Reload{}, errors.New("it never changes")
 }
 
+func (c canned) Upgrade(context.Context) (status.Upgrade, error) {
+	return status.Upgrade{}, errors.New("it never changes")
+}
+
 // instance answers on a control socket with the status in a file, until it is
 // told to stop.
 func instance(socket, file string) error {

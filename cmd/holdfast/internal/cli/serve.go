@@ -15,11 +15,15 @@ import (
 // logLevels are the values of --log-level.
 var logLevels = []string{string(config.LogDebug), string(config.LogInfo), string(config.LogWarn), string(config.LogError)}
 
+// takeovers are the values of --takeover.
+var takeovers = []string{string(daemon.TakeoverAuto), string(daemon.TakeoverAlways), string(daemon.TakeoverNever)}
+
 // serveFlags is what the command line of serve says.
 type serveFlags struct {
-	file string
-	over config.Overrides
-	demo bool
+	file     string
+	over     config.Overrides
+	demo     bool
+	takeover string
 }
 
 func newServe() *cobra.Command {
@@ -33,7 +37,10 @@ systemd socket unit.
 
 HUP puts the changed configuration into service, as holdfast reload does. TERM and
 INT stop: open connections get drain_timeout to end, a second signal ends them at
-once.`,
+once. USR2 lets the installed version take over, as holdfast upgrade does.
+
+Where an instance runs already, with the same handover socket, this one takes over from
+it without refusing a client; see --takeover.`,
 		Example: `  holdfast serve --demo
   holdfast serve --listen tcp://:8080 --upstream tcp://127.0.0.1:9000`,
 		Args: noArgs,
@@ -47,7 +54,7 @@ once.`,
 			if flags.demo {
 				return serveDemo(cmd.Context(), flags)
 			}
-			return serve(config.Source{
+			return serve(flags, config.Source{
 				File:         flags.file,
 				FileOptional: !cmd.Flags().Changed("config"),
 				Environ:      os.Environ(),
@@ -60,10 +67,12 @@ once.`,
 	f.StringArrayVar(&flags.over.Listen, "listen", nil, "`ADDRESS` to listen on, such as tcp://:8080 or unix:///run/x.sock (repeatable)")
 	f.StringVar(&flags.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
 	f.StringVar(&flags.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
-	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket that a replacement asks (no effect in this version)")
+	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket by which another process takes over")
 	f.StringVar(&flags.over.LogLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
+	f.StringVar(&flags.takeover, "takeover", takeovers[0], "`WHEN` to take over from a running instance: auto, if one answers at the handover\nsocket; always, or fail; never")
 	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
 	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("takeover", cobra.FixedCompletions(takeovers, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -71,6 +80,9 @@ once.`,
 func (f serveFlags) check(cmd *cobra.Command) error {
 	if f.over.LogLevel != "" && !slices.Contains(logLevels, f.over.LogLevel) {
 		return usage(cmd, fmt.Errorf("--log-level is one of %q, not %q", logLevels, f.over.LogLevel))
+	}
+	if !slices.Contains(takeovers, f.takeover) {
+		return usage(cmd, fmt.Errorf("--takeover is one of %q, not %q", takeovers, f.takeover))
 	}
 	if !f.demo {
 		return nil
@@ -84,6 +96,6 @@ func (f serveFlags) check(cmd *cobra.Command) error {
 }
 
 // serve runs the daemon on source until it has stopped.
-func serve(source config.Source) error {
-	return daemon.Run(daemon.Options{Source: source, Version: thisBuild().Version})
+func serve(flags serveFlags, source config.Source) error {
+	return daemon.Run(daemon.Options{Source: source, Version: thisBuild().Version, Takeover: daemon.Takeover(flags.takeover)})
 }

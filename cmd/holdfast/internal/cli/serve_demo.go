@@ -27,7 +27,7 @@ func serveDemo(ctx context.Context, flags serveFlags) error {
 	}
 	flags.over.Upstream = address.String()
 	flags.over.DrainTimeout = "0" // an open page would hold up the stop for a minute
-	err = serve(config.Source{Environ: os.Environ(), Overrides: flags.over})
+	err = serve(flags, config.Source{Environ: os.Environ(), Overrides: flags.over})
 	stop()
 	return errors.Join(err, wait())
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -16,7 +15,7 @@ const lateClose = 2 * time.Second
 
 // acquire gets the sockets of listeners, all of them or none. An address that was given
 // up only just now is waited for.
-func (d *daemon) acquire(until context.Context, wants []activation.Want, sources []*activation.Source) (*activation.Result, error) {
+func (d *daemon) acquire(wants []activation.Want, sources []*activation.Source) (*activation.Result, error) {
 	again := time.NewTicker(lateClose / 100)
 	defer again.Stop()
 	started := time.Now()
@@ -27,8 +26,8 @@ func (d *daemon) acquire(until context.Context, wants []activation.Want, sources
 		}
 		select {
 		case <-again.C:
-		case <-until.Done():
-			return nil, until.Err()
+		case <-d.until.Done():
+			return nil, d.until.Err()
 		}
 	}
 }
@@ -43,10 +42,10 @@ func (h *holding) acquire(wants []activation.Want, sources []*activation.Source)
 
 // acquireRest is acquire without the addresses that cannot be had, of which missing
 // tells. The error is that of acquire, or missing when nothing at all is left.
-func (d *daemon) acquireRest(until context.Context, wants []activation.Want, sources []*activation.Source) (got *activation.Result, missing severalError, err error) {
+func (d *daemon) acquireRest(wants []activation.Want, sources []*activation.Source) (got *activation.Result, missing severalError, err error) {
 	named := make(map[string]bool)
 	for {
-		got, err = d.acquire(until, wants, sources)
+		got, err = d.acquire(wants, sources)
 		var these activation.AcquireError
 		if !errors.As(err, &these) {
 			return got, missing, err

@@ -24,39 +24,40 @@ func occupied(t *testing.T) (wants []activation.Want, release func()) {
 }
 
 func TestAnAddressThatWasGivenUpJustNowIsWaitedFor(t *testing.T) {
-	d := &daemon{}
+	d := &daemon{until: t.Context()}
 	d.sockets.leaving.last = time.Now()
 	wants, release := occupied(t)
 	time.AfterFunc(lateClose/20, release)
-	got, err := d.acquire(t.Context(), wants, nil)
+	got, err := d.acquire(wants, nil)
 	require.NoError(t, err)
 	require.NoError(t, got.Close())
 }
 
 func TestAnAddressOfSomebodyElseIsNotWaitedFor(t *testing.T) {
-	d := &daemon{}
 	wants, _ := occupied(t)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := d.acquire(canceled, wants, nil)
+	d := &daemon{until: canceled}
+	_, err := d.acquire(wants, nil)
 	require.ErrorIs(t, err, unix.EADDRINUSE, "at once")
 
 	d.sockets.leaving.last = time.Now()
-	_, err = d.acquire(canceled, wants, nil)
+	_, err = d.acquire(wants, nil)
 	require.ErrorIs(t, err, context.Canceled, "a stop ends the wait")
 
+	d.until = t.Context()
 	d.sockets.leaving.last = time.Now().Add(-lateClose * 19 / 20)
-	_, err = d.acquire(t.Context(), wants, nil)
+	_, err = d.acquire(wants, nil)
 	require.ErrorIs(t, err, unix.EADDRINUSE, "in the end")
 }
 
 func TestOfWhatIsMissingEachIsNamedOnce(t *testing.T) {
-	d := &daemon{}
+	d := &daemon{until: t.Context()}
 	taken, _ := occupied(t)
 	free, release := occupied(t)
 	release()
 	free[0].Name = "free"
-	got, missing, err := d.acquireRest(t.Context(), append(taken, free...), nil)
+	got, missing, err := d.acquireRest(append(taken, free...), nil)
 	require.NoError(t, err)
 	require.Len(t, got.Listeners, 1)
 	assert.Equal(t, "free", got.Listeners[0].Name)
@@ -65,7 +66,7 @@ func TestOfWhatIsMissingEachIsNamedOnce(t *testing.T) {
 	require.ErrorIs(t, missing, unix.EADDRINUSE)
 	assert.Len(t, Problems(missing), 1)
 
-	_, _, err = d.acquireRest(t.Context(), taken, nil)
+	_, _, err = d.acquireRest(taken, nil)
 	require.ErrorIs(t, err, unix.EADDRINUSE, "nothing can be had")
 	var several severalError
 	require.ErrorAs(t, err, &several)

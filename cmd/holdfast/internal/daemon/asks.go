@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/handover"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -40,12 +41,12 @@ func askError(socket string, err error) *AskError {
 
 // listenControl makes the control socket, for this user alone, and the last
 // element of its directory where that is missing.
-func listenControl(path string) (*listener, error) {
+func listenControl(path string) (*sock.Listener, error) {
 	socket := "control socket " + path
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, askError(socket, err)
 	}
-	l, err := listen(sock.Unix(path), sock.Options{Mode: 0o600})
+	l, err := sock.Listen(sock.Unix(path), sock.Options{Mode: 0o600})
 	if err != nil {
 		e := askError(socket, err)
 		if errors.Is(err, unix.EADDRINUSE) {
@@ -57,62 +58,78 @@ func listenControl(path string) (*listener, error) {
 }
 
 // listenMetrics opens the metrics address, which may overlap with that of former.
-func listenMetrics(a config.Address, former *asked) (*listener, error) {
+func listenMetrics(a config.Address, former *asked) (*sock.Listener, error) {
 	var o sock.Options
 	if former != nil && !former.ended {
-		o.Beside = []*sock.Listener{former.listener.socket}
+		o.Beside = []*sock.Listener{former.socket}
 	}
-	l, err := listen(socketAddr(a), o)
+	l, err := sock.Listen(socketAddr(a), o)
 	if err != nil {
 		return nil, askError("metrics address "+a.String(), err)
 	}
 	return l, nil
 }
 
+// listenHandover makes the socket that a replacement asks.
+func listenHandover(path string) (*sock.Listener, error) {
+	l, err := handover.Listen(path)
+	if err != nil {
+		return nil, askError("handover socket "+path, err)
+	}
+	return l, nil
+}
+
 // asks are the servers by which the instance is asked; nil = off, or not to be had.
 type asks struct {
-	control *asked
-	metrics *asked
+	control  *asked
+	metrics  *asked
+	handover *asked
 }
 
 // asked is one of them.
 type asked struct {
-	at       string // the address as configured
-	listener *listener
-	serve    func(ctx context.Context, l net.Listener) error
-	stop     context.CancelFunc // nil = it does not serve yet
-	ended    bool               // by itself
+	at     string // the address as configured
+	socket *sock.Listener
+	serve  func(ctx context.Context, a *asked) error // owns the socket
+	stop   context.CancelFunc                        // nil = it does not serve yet
+	closed chan struct{}                             // closed when its listener is
+	once   sync.Once
+	ended  bool // by itself
 }
 
 // answers tells whether who asks at an address gets to this server.
 func (a *asked) answers(at string) bool {
-	return a != nil && a.at == at && !a.ended && a.listener.socket.Reachable()
+	return a != nil && a.at == at && !a.ended && a.socket.Reachable()
 }
 
 // openAsks opens the sockets that global asks for. Those that are in service already
 // and answer stay. After an error the others are there.
 func (d *daemon) openAsks(global config.Global) (asks, error) {
 	var failed severalError
-	now := d.asksInService()
-	next := now
-	if at := global.ControlSocket; !now.control.answers(at) {
-		next.control = nil
-		if l, err := listenControl(at); err == nil {
-			next.control = &asked{at: at, listener: l, serve: d.serveControl}
-		} else {
-			failed = append(failed, err)
+	open := func(now *asked, at string, serve func(context.Context, *asked) error, listen func() (*sock.Listener, error)) *asked {
+		if now.answers(at) {
+			return now
 		}
+		socket, err := listen()
+		if err != nil {
+			failed = append(failed, err)
+			return nil
+		}
+		return &asked{at: at, socket: socket, serve: serve, closed: make(chan struct{})}
 	}
-	switch {
-	case global.Metrics == nil:
-		next.metrics = nil
-	case !now.metrics.answers(global.Metrics.String()):
-		next.metrics = nil
-		if l, err := listenMetrics(*global.Metrics, now.metrics); err == nil {
-			next.metrics = &asked{at: global.Metrics.String(), listener: l, serve: d.serveMetrics}
-		} else {
-			failed = append(failed, err)
-		}
+	now := d.asksInService()
+	next := asks{control: open(now.control, global.ControlSocket, d.serveControl, func() (*sock.Listener, error) {
+		return listenControl(global.ControlSocket)
+	})}
+	if global.Metrics != nil {
+		next.metrics = open(now.metrics, global.Metrics.String(), d.serveMetrics, func() (*sock.Listener, error) {
+			return listenMetrics(*global.Metrics, now.metrics)
+		})
+	}
+	if !d.onTrial {
+		next.handover = open(now.handover, global.HandoverSocket, d.serveHandover, func() (*sock.Listener, error) {
+			return listenHandover(global.HandoverSocket)
+		})
 	}
 	if len(failed) > 0 {
 		return next, failed
@@ -145,7 +162,7 @@ func (d *daemon) asksInService() asks {
 
 // each gives the servers that there are.
 func (a asks) each(yield func(*asked) bool) {
-	for _, one := range []*asked{a.control, a.metrics} {
+	for _, one := range []*asked{a.control, a.metrics, a.handover} {
 		if one != nil && !yield(one) {
 			return
 		}
@@ -153,14 +170,16 @@ func (a asks) each(yield func(*asked) bool) {
 }
 
 // has tells whether one is among these.
-func (a asks) has(one *asked) bool { return one == a.control || one == a.metrics }
+func (a asks) has(one *asked) bool {
+	return one == a.control || one == a.metrics || one == a.handover
+}
 
 // closeOthers closes the sockets that do not serve yet and are not in keep.
 func (a asks) closeOthers(keep asks) error {
 	var errs []error
 	for one := range a.each {
 		if !keep.has(one) {
-			errs = append(errs, one.listener.Close())
+			errs = append(errs, one.socket.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -192,16 +211,29 @@ func (d *daemon) start(one *asked) {
 	ctx, cancel := context.WithCancel(context.Background())
 	one.stop = cancel
 	d.serving.Go(func() {
-		if err := one.serve(ctx, one.listener); err != nil {
+		if err := one.serve(ctx, one); err != nil {
 			d.failures <- failure{one, err}
 		}
 	})
 }
 
-func (d *daemon) serveControl(ctx context.Context, l net.Listener) error {
+func (d *daemon) serveControl(ctx context.Context, a *asked) error {
+	l, err := a.listener()
+	if err != nil {
+		return err
+	}
 	return control.Serve(ctx, l, d, d.log)
 }
 
-func (d *daemon) serveMetrics(ctx context.Context, l net.Listener) error {
+func (d *daemon) serveMetrics(ctx context.Context, a *asked) error {
+	l, err := a.listener()
+	if err != nil {
+		return err
+	}
 	return metrics.Serve(ctx, l, d, d.log)
+}
+
+func (d *daemon) serveHandover(ctx context.Context, a *asked) error {
+	defer close(a.closed)
+	return handover.Serve(ctx, a.socket, original{d}, handover.Options{Version: d.version}, d.log)
 }

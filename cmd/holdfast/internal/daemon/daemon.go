@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -25,19 +26,24 @@ import (
 
 // Options of Run.
 type Options struct {
-	Source  config.Source // read at the start and at each reload
-	Version string
+	Source   config.Source // read at the start and at each reload
+	Version  string
+	Takeover Takeover // whether to take over from a running instance; "" = TakeoverNever
 }
 
 // daemon is one instance between start and stop. What is not said to be otherwise
 // belongs to the goroutine of start and run.
 type daemon struct {
 	source  config.Source
+	version string
+	until   context.Context //nolint:containedctx // ends with the first stop signal, for whatever is under way
 	log     *slog.Logger
 	level   *slog.LevelVar // of log
 	engine  *proxy.Engine
 	notify  *systemd.Notifier
-	telling *telling // what notify has to say
+	telling *telling       // what notify has to say
+	client  *keeper.Client // nil = no keeper runs this process
+	environ []string       // what the manager says to this process and its successors
 
 	current *generation // in service
 	missing bool        // a part of it is not, as that could not be had at the start
@@ -45,15 +51,20 @@ type daemon struct {
 	sockets holding
 	keep    *keeping
 	idle    idleWatch
-	unasked string      // why there is no control socket or no metrics, "" = there are
+	unasked string      // why one of the asks is missing, "" = none is
 	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
-	serving  sync.WaitGroup // control socket, metrics, watchdog, who waits for the holder
+	tookOver  string    // from whom, "" = nobody
+	onTrial   bool      // that one is there yet, and has the handover socket
+	offering  offering  // to who is taking over from this instance
+	succeeded bool      // somebody has
+	upgrading upgrading // somebody is to
+
+	serving  sync.WaitGroup // the asks, watchdog, who waits for the holder
 	unwatch  context.CancelFunc
-	failures chan failure  // of the first two
-	answered chan struct{} // the holder, late
-	reloads  chan reload
-	stopping chan struct{} // closed when run takes no more reloads
+	failures chan failure  // of asks
+	calls    chan func()   // to be run by run
+	stopping chan struct{} // closed when run takes no more calls
 }
 
 // lookEvery is how often the instance looks at itself: it tells the service manager how
@@ -65,7 +76,7 @@ func (d *daemon) run(signals *signals) {
 	defer func() { d.idle.stop() }()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for {
+	for !d.succeeded {
 		select {
 		case name := <-signals.stop:
 			active, _ := d.engine.Connections()
@@ -73,38 +84,44 @@ func (d *daemon) run(signals *signals) {
 			d.stop(signals.stop)
 			return
 		case <-d.idle.due():
-			if d.idle.over(d.engine.Connections()) && d.engine.Rest() {
+			if !d.offering.active && d.idle.over(d.engine.Connections()) && d.engine.Rest() {
 				d.log.Info("stopping: no connection for exit_idle")
 				d.stop(signals.stop)
 				return
 			}
-		case r := <-d.reloads:
-			changes, err := d.reload(signals.until)
-			r.answer <- answer{changes, err}
-			d.keep.settle(signals.until, d.current.number)
+		case fn := <-d.calls:
+			fn()
 		case <-signals.reload:
-			d.hangup(signals.until)
-			d.keep.settle(signals.until, d.current.number)
+			d.hangup()
+		case <-signals.upgrade:
+			d.serving.Go(d.upgradeUnasked)
 		case <-signals.dump:
 			d.dump()
 		case f := <-d.failures:
 			// Traffic goes on: that nobody can ask is no reason to end it.
 			d.log.Error("cannot be asked any more", "error", f.err.Error())
 			f.of.ended = true
-		case <-d.answered:
-			d.keepLate(signals.until)
 		case <-look.C:
-			d.reopenAsks()
-			d.complete(signals.until)
+			if !d.offering.active {
+				d.reopenAsks()
+				d.complete()
+			}
 			d.tellStatus()
 		}
+		if !d.offering.active {
+			d.keep.settle(d.until, d.current.number)
+		}
 	}
+	active, _ := d.engine.Connections()
+	d.log.Info("succeeded by another process", "connections", active)
+	d.stop(signals.stop)
 }
 
 // Status tells how the instance is. It may be called from any goroutine.
 func (d *daemon) Status() status.Status {
 	s := d.engine.Status()
 	s.Holder = d.keep.holder()
+	s.Handover = status.Handover{Last: d.tookOver, LastError: d.upgrading.lastError()}
 	return s
 }
 
@@ -130,11 +147,15 @@ func (d *daemon) isStopping() bool {
 // time, and who can be asked last. A further stop signal cuts it short.
 func (d *daemon) stop(further <-chan string) {
 	close(d.stopping)
-	d.tell(d.notify.Stopping)
-	d.handsOn.Store(d.isSucceeded())
+	if d.succeeded {
+		d.stepBack()
+	} else {
+		d.tell(d.notify.Stopping)
+		d.handsOn.Store(d.offering.active || d.isSucceeded()) // who is taking over has the sockets, too
+	}
 	drain, over := d.drain(d.current.config.Global.DrainTimeout, further)
 	d.sockets.closeIdle()
-	d.engine.Stop(drain, d.handsOn.Load())
+	d.engine.Stop(drain, proxy.Ending{Leave: d.handsOn.Load(), Spread: d.offering.over})
 	over()
 	if !d.handsOn.Load() {
 		d.keep.clear()

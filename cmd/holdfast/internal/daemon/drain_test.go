@@ -98,7 +98,7 @@ func idleEngine(t *testing.T) *proxy.Engine {
 	t.Helper()
 	e, err := proxy.New(proxy.Options{Loops: 1, Log: quiet})
 	require.NoError(t, err)
-	t.Cleanup(func() { e.Stop(t.Context(), false) })
+	t.Cleanup(func() { e.Stop(t.Context(), proxy.Ending{}) })
 	return e
 }
 

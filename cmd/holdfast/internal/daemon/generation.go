@@ -35,7 +35,7 @@ type generation struct {
 }
 
 // prepare opens what a configuration needs and the instance has not.
-func (d *daemon) prepare(until context.Context, number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
+func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
 	g, err := newGeneration(number, inputs)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (d *daemon) prepare(until context.Context, number uint64, inputs config.Inp
 	if g.asks, err = d.openAsks(g.config.Global); err != nil {
 		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
-	if g.got, err = d.acquire(until, wants(g.config), sources); err != nil {
+	if g.got, err = d.acquire(wants(g.config), sources); err != nil {
 		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
 	return g, nil
@@ -51,13 +51,13 @@ func (d *daemon) prepare(until context.Context, number uint64, inputs config.Inp
 
 // prepareRest is prepare for a start that has something to lose. What cannot be had is
 // missing then, and tells why.
-func (d *daemon) prepareRest(until context.Context, number uint64, inputs config.Inputs, sources ...*activation.Source) (g *generation, missing severalError, err error) {
+func (d *daemon) prepareRest(number uint64, inputs config.Inputs, sources ...*activation.Source) (g *generation, missing severalError, err error) {
 	if g, err = newGeneration(number, inputs); err != nil {
 		return nil, nil, err
 	}
 	var unasked error
 	g.asks, unasked = d.openAsks(g.config.Global)
-	if g.got, missing, err = d.acquireRest(until, wants(g.config), sources); err != nil {
+	if g.got, missing, err = d.acquireRest(wants(g.config), sources); err != nil {
 		return nil, nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
 	}
 	if unasked != nil {
@@ -86,7 +86,7 @@ func (d *daemon) abandon(g *generation) error {
 // generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is
 // what may still have clients in its queues: the generation that it replaces, and those
 // of sockets that leave already.
-func (d *daemon) keepGeneration(until context.Context, g *generation) error {
+func (d *daemon) keepGeneration(g *generation) error {
 	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
 	for i, former := range d.kept.generations() {
 		if former.Number != g.number && (i == 0 || d.sockets.leaving.has(former.Number)) {
@@ -102,7 +102,7 @@ func (d *daemon) keepGeneration(until context.Context, g *generation) error {
 		}
 	}
 	var err error
-	if g.pushed, err = d.keep.push(until, own, k); err != nil {
+	if g.pushed, err = d.keep.push(d.until, own, k); err != nil {
 		return err
 	}
 	d.kept = k
@@ -110,13 +110,13 @@ func (d *daemon) keepGeneration(until context.Context, g *generation) error {
 }
 
 // commit puts a generation into service. It fails only if until is canceled.
-func (d *daemon) commit(until context.Context, g *generation) ([]status.Change, error) {
+func (d *daemon) commit(g *generation) ([]status.Change, error) {
 	for _, s := range g.got.Idle {
 		if s.Origin != activation.Systemd {
 			d.sockets.leaving.add(s, d.number())
 		}
 	}
-	names, cancel := context.WithTimeout(until, lookupPatience)
+	names, cancel := context.WithTimeout(d.until, lookupPatience)
 	defer cancel()
 	changes, err := d.engine.Apply(names, d.plan(g))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 type idleWatch struct {
 	after    time.Duration
 	look     *time.Ticker
-	since    time.Time
+	since    time.Time // of the first look that found nobody; zero while there is somebody
 	accepted int64
 }
 
@@ -30,7 +30,7 @@ func (d *daemon) newIdleWatch() idleWatch {
 		}
 	}
 	look := min(max(after/4, 10*time.Millisecond), time.Second)
-	return idleWatch{after: after, look: time.NewTicker(look), since: time.Now()}
+	return idleWatch{after: after, look: time.NewTicker(look)}
 }
 
 // due is when to look again.
@@ -44,8 +44,11 @@ func (w *idleWatch) due() <-chan time.Time {
 // over tells whether the time without a connection is up.
 func (w *idleWatch) over(active, accepted int64) bool {
 	if active > 0 || accepted != w.accepted {
-		w.since, w.accepted = time.Now(), accepted
+		w.since, w.accepted = time.Time{}, accepted
 		return false
+	}
+	if w.since.IsZero() {
+		w.since = time.Now()
 	}
 	return time.Since(w.since) >= w.after
 }

@@ -12,14 +12,32 @@ import (
 )
 
 func TestIdleIsOverOnlyWithoutConnectionsForTheWholeTime(t *testing.T) {
-	w := idleWatch{after: time.Hour, since: time.Now().Add(-2 * time.Hour)}
+	const after = time.Hour
+	w := idleWatch{after: after}
+	passes := func(d time.Duration) {
+		if !w.since.IsZero() {
+			w.since = w.since.Add(-d)
+		}
+	}
+	assert.False(t, w.over(0, 0), "the first look")
+	passes(after / 2)
+	assert.False(t, w.over(0, 0), "half of the time")
+	passes(after / 2)
 	assert.True(t, w.over(0, 0))
-	assert.False(t, w.over(1, 1), "one is alive")
+
+	assert.False(t, w.over(1, 1), "one has come")
+	passes(2 * after)
+	assert.False(t, w.over(1, 1), "it is there all the time")
+	passes(2 * after)
 	assert.False(t, w.over(0, 1), "it has only just left")
-	w.since = time.Now().Add(-2 * time.Hour)
+	passes(after - time.Second)
+	assert.False(t, w.over(0, 1))
 	assert.False(t, w.over(0, 2), "one came and went since the last look")
-	w.since = time.Now().Add(-2 * time.Hour)
+	passes(2 * after)
+	assert.False(t, w.over(0, 2), "it may have left only just now")
+	passes(after)
 	assert.True(t, w.over(0, 2))
+	assert.False(t, w.over(1, 2), "one of those that were counted is still there")
 }
 
 func TestExitIdleNeedsEverySocketFromSystemd(t *testing.T) {

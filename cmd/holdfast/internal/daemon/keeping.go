@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
@@ -40,24 +42,29 @@ type keeping struct {
 	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent
 	silent   atomic.Bool                   // nobody has answered yet
 	promised bool                          // somebody keeps, whether he answers or not
-	connect  func(ctx context.Context) (*fdstore.Store, error)
+	identity string                        // tells the holder from others, "" = there is none
+	client   *keeper.Client                // nil = the holder is no keeper
+	connect  func(ctx context.Context, back fdstore.Returned) (*fdstore.Store, error)
+	back     fdstore.Returned // what the holder has at the start
 	removals removals
 }
 
-// openKeeping finds out whether there is a holder. back is what came from it.
-func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logger) *keeping {
-	k := &keeping{log: log}
+// openKeeping finds out whether there is a holder. back is what it has already.
+func openKeeping(notify *systemd.Notifier, client *keeper.Client, back fdstore.Returned, log *slog.Logger) *keeping {
+	k := &keeping{log: log, identity: holderIdentity(notify), client: client, back: back}
 	if notify == nil {
 		return k
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
 	most := systemd.StoreFromEnv()
-	if unit, err := systemd.AskUnit(ctx); err == nil {
-		most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
+	if client == nil {
+		if unit, err := systemd.AskUnit(ctx); err == nil {
+			most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
+		}
 	}
 	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
-	k.connect = func(ctx context.Context) (*fdstore.Store, error) {
+	k.connect = func(ctx context.Context, back fdstore.Returned) (*fdstore.Store, error) {
 		return fdstore.Open(ctx, notify, back, fdstore.Options{Max: most})
 	}
 	if err := k.open(ctx); err != nil {
@@ -69,7 +76,7 @@ func openKeeping(notify *systemd.Notifier, back fdstore.Returned, log *slog.Logg
 // open talks to the holder for the first time, and again while it is silent. The error
 // tells that it did not answer.
 func (k *keeping) open(ctx context.Context) error {
-	store, err := k.connect(ctx)
+	store, err := k.connect(ctx, k.back)
 	switch {
 	case err == nil:
 		k.store.Store(store)
@@ -95,6 +102,21 @@ func (k *keeping) await(ctx context.Context) {
 	}
 }
 
+// renew begins anew with a keeper that has nothing.
+func (k *keeping) renew() {
+	k.store.Store(nil)
+	k.silent.Store(true)
+	k.back = fdstore.Returned{}
+}
+
+// names are those of all that the holder has.
+func (k *keeping) names() []string {
+	if store := k.store.Load(); store != nil {
+		return store.Names()
+	}
+	return nil
+}
+
 // exists tells whether somebody keeps what this instance has, or has kept it before.
 func (k *keeping) exists() bool { return k.store.Load() != nil || k.isLate() }
 
@@ -103,10 +125,13 @@ func (k *keeping) isLate() bool { return k.promised && k.silent.Load() }
 
 // holder is who keeps.
 func (k *keeping) holder() string {
-	if k.exists() {
-		return status.HolderSystemd
+	switch {
+	case !k.exists():
+		return status.HolderNone
+	case k.client != nil:
+		return status.HolderKeeper
 	}
-	return status.HolderNone
+	return status.HolderSystemd
 }
 
 // push gives the holder sockets, and the configuration that is to be in service, as
@@ -201,6 +226,15 @@ func storedName(s activation.Socket) string {
 		return s.Name
 	}
 	return s.StoreName()
+}
+
+// holderIdentity tells the holder from any other: the service manager, and which of its
+// services this is.
+func holderIdentity(notify *systemd.Notifier) string {
+	if notify == nil {
+		return ""
+	}
+	return strings.Join(append(notify.Environ(), os.Getenv("INVOCATION_ID")), " ")
 }
 
 // isOurs tells the names of what this program puts into a store, in this version.

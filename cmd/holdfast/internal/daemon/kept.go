@@ -50,13 +50,18 @@ func decodeKept(data []byte) (kept, error) {
 	if err := json.Unmarshal(data, &k); err != nil {
 		return kept{}, fmt.Errorf("not a kept configuration: %w", err)
 	}
+	return k, k.check()
+}
+
+// check tells whether this version can go on with it.
+func (k kept) check() error {
 	if k.Format != keptFormat {
-		return kept{}, fmt.Errorf("a kept configuration of format %d, this version reads %d", k.Format, keptFormat)
+		return fmt.Errorf("a kept configuration of format %d, this version reads %d", k.Format, keptFormat)
 	}
 	if k.Current.Number == 0 || k.Current.Number > mostGenerations {
-		return kept{}, fmt.Errorf("a kept configuration with the number %d", k.Current.Number)
+		return fmt.Errorf("a kept configuration with the number %d", k.Current.Number)
 	}
-	return k, nil
+	return nil
 }
 
 // generations are all that are kept, the newest first.

@@ -5,22 +5,27 @@ import (
 	"slices"
 )
 
-// awaitHolder waits until a holder that was silent at the start answers, and tells run.
+// awaitHolder has everything kept when a holder that was silent at the start answers.
 func (d *daemon) awaitHolder(ctx context.Context) {
 	d.keep.await(ctx)
-	select {
-	case d.answered <- struct{}{}:
-	case <-ctx.Done():
-	}
+	d.call(d.keepLate)
+}
+
+// followKeeper has everything kept by the next keeper when one is gone.
+func (d *daemon) followKeeper(ctx context.Context) {
+	d.keep.client.Follow(ctx, func() {
+		d.keep.renew()
+		d.awaitHolder(ctx)
+	})
 }
 
 // keepLate gives the holder what it should have, and takes out what went while it was
 // silent.
-func (d *daemon) keepLate(until context.Context) {
+func (d *daemon) keepLate() {
 	if !d.keep.exists() {
 		return
 	}
-	if err := d.keepGeneration(until, d.current); err != nil {
+	if err := d.keepGeneration(d.current); err != nil {
 		d.log.Error("not kept when this process ends", "error", err.Error())
 		return
 	}
@@ -28,6 +33,6 @@ func (d *daemon) keepLate(until context.Context) {
 	for _, s := range d.sockets.inService {
 		needed = append(needed, storedName(s))
 	}
-	d.keep.drop(until, func(name string) bool { return isOurs(name) && !slices.Contains(needed, name) })
+	d.keep.drop(d.until, func(name string) bool { return isOurs(name) && !slices.Contains(needed, name) })
 	d.log.Info("kept when this process ends, from now on")
 }

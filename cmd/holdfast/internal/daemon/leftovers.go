@@ -79,8 +79,8 @@ func readKept(fd *sock.FD) (kept, error) {
 	return decodeKept(content)
 }
 
-// leftoverPlans tell how to serve who waits in the queues of sockets that came back
-// from the store and that the configuration does not want any more: by the last one
+// leftoverPlans tell how to serve who waits in the queues of sockets that came from the
+// store, or from another process, and that the configuration does not want any more: by the last one
 // that had them. The newest is the first. What no configuration knows is closed.
 func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 	left := d.leftovers(got)
@@ -103,14 +103,14 @@ func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 	return plans
 }
 
-// serveLeftovers puts leftovers into service, the oldest first. The commit that
-// follows drains them.
-func (d *daemon) serveLeftovers(until context.Context, plans []proxy.Plan) {
-	names, cancel := context.WithTimeout(until, lookupPatience)
+// serveLeftovers serves and closes leftovers, the oldest first. Told to stop meanwhile it
+// leaves them: a holder has them, too.
+func (d *daemon) serveLeftovers(plans []proxy.Plan) {
+	names, cancel := context.WithTimeout(d.until, lookupPatience)
 	defer cancel()
 	for _, p := range slices.Backward(plans) {
-		if _, err := d.engine.Apply(names, p); err != nil {
-			return // told to stop: commit says so, too
+		if d.engine.Finish(names, p) != nil {
+			return
 		}
 	}
 }
@@ -135,13 +135,13 @@ func (d *daemon) planFor(former keptGeneration, sockets []activation.Socket) (p 
 	return p, rest
 }
 
-// leftovers takes the sockets of the store out that no listener wants. What else came
+// leftovers takes the sockets out that no listener wants, but for those of units. What else came
 // and is of no use is named, and given up; sockets of units stay for a later reload.
 func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 	var left []activation.Socket
 	got.Unwanted = slices.DeleteFunc(got.Unwanted, func(u activation.Unwanted) bool {
 		s, isSocket := u.Socket()
-		if isSocket && u.Origin == activation.Store {
+		if isSocket && u.Origin != activation.Systemd {
 			left = append(left, s)
 			return true
 		}

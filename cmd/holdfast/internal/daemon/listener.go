@@ -11,25 +11,21 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
-// listener is a socket of package sock that package net serves. Both hold the
-// kernel's socket, and Close gives it up for both.
+// listener is the socket of a server that package net serves. Both hold the kernel's
+// socket, and Close gives it up for both.
 type listener struct {
 	net.Listener
-	socket *sock.Listener
+	of *asked
 }
 
-// listen opens a socket for a server of this process itself. Errors are those of
-// sock.Listen.
-func listen(a sock.Addr, o sock.Options) (*listener, error) {
-	socket, err := sock.Listen(a, o)
+// listener owns the socket, also after an error.
+func (a *asked) listener() (net.Listener, error) {
+	l, err := asNet(a.socket.FD)
 	if err != nil {
-		return nil, err
+		close(a.closed)
+		return nil, errors.Join(err, a.socket.Close())
 	}
-	l, err := asNet(socket.FD)
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
-	}
-	return &listener{Listener: l, socket: socket}, nil
+	return &listener{l, a}, nil
 }
 
 // asNet is the socket with a descriptor of its own.
@@ -44,7 +40,9 @@ func asNet(fd *sock.FD) (net.Listener, error) {
 }
 
 // Close implements net.Listener. The file of a Unix socket goes first, so that
-// nobody finds it and gets no answer.
+// nobody finds it and gets no answer. It may be called twice.
 func (l *listener) Close() error {
-	return errors.Join(l.socket.Close(), l.Listener.Close())
+	err := errors.Join(l.of.socket.Close(), l.Listener.Close())
+	l.of.once.Do(func() { close(l.of.closed) })
+	return err
 }

@@ -1,14 +1,12 @@
 package daemon
 
-import "context"
-
 // complete tries again what could not be had at the start, as long as something is
 // missing.
-func (d *daemon) complete(until context.Context) {
+func (d *daemon) complete() {
 	if !d.missing {
 		return
 	}
-	g, missing, err := d.prepareRest(until, d.current.number, d.current.inputs)
+	g, missing, err := d.prepareRest(d.current.number, d.current.inputs)
 	if err != nil {
 		return
 	}
@@ -16,7 +14,7 @@ func (d *daemon) complete(until context.Context) {
 		_ = d.abandon(g) // nothing was bound for it
 		return
 	}
-	if _, err := d.replaceBy(until, g); err != nil {
+	if _, err := d.replaceBy(g); err != nil {
 		return
 	}
 	if d.missing = len(missing) > 0; d.missing {

@@ -16,7 +16,6 @@ func warnNoEffect(log *slog.Logger, set, defaults config.Global) {
 	}{
 		{"keep", string(set.Keep), set.Keep == defaults.Keep, "nothing outlives the process"},
 		{"on_term", string(set.OnTerm), set.OnTerm == defaults.OnTerm, "TERM always drains"},
-		{"handover_socket", set.HandoverSocket, set.HandoverSocket == defaults.HandoverSocket, "no replacement can take over"},
 	} {
 		if !s.isDefault {
 			log.Warn("setting without effect in this version: "+s.instead, "key", s.key, "value", s.value)

@@ -17,11 +17,11 @@ func TestSettingsWithoutEffectAreNamedOnceTheyAreSet(t *testing.T) {
 	require.Empty(t, book.String())
 
 	set := defaults
-	set.Keep, set.OnTerm, set.HandoverSocket = config.KeepListeners, config.OnTermKeep, "/run/other.sock"
+	set.Keep, set.OnTerm = config.KeepListeners, config.OnTermKeep
 	set.ControlSocket, set.AccessLog = "/run/own.sock", true // these work
 	warnNoEffect(book.logger(), set, defaults)
-	assert.Equal(t, 3, strings.Count(book.String(), "level=WARN"))
-	for _, want := range []string{"key=keep value=listeners", "key=on_term value=keep", "key=handover_socket value=/run/other.sock"} {
+	assert.Equal(t, 2, strings.Count(book.String(), "level=WARN"))
+	for _, want := range []string{"key=keep value=listeners", "key=on_term value=keep"} {
 		assert.Contains(t, book.String(), want)
 	}
 }

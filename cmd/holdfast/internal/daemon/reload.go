@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,34 +15,22 @@ import (
 // errStopping is why an instance that is told to stop reads no configuration.
 var errStopping = errors.New("the instance is stopping")
 
-// reload asks run for a reload.
-type reload struct {
-	answer chan<- answer // has room for one
-}
-
-type answer struct {
-	done status.Reload
-	err  error
-}
+// errOffering is why an instance from which another one is taking over reads no
+// configuration: that one has read it, and the sockets are lent.
+var errOffering = errors.New("another process is taking over: ask again in a moment")
 
 // Reload reads the configuration again and puts it into service. It returns when that
 // is done or refused. Reloads are done one after the other, in the order in which they
 // are asked for. It may be called from any goroutine; a reload that has begun goes on
 // when ctx ends.
-func (d *daemon) Reload(ctx context.Context) (status.Reload, error) {
-	answered := make(chan answer, 1)
-	select {
-	case d.reloads <- reload{answered}:
-	case <-d.stopping:
-		return status.Reload{}, errStopping
-	case <-ctx.Done():
-		return status.Reload{}, ctx.Err()
+func (d *daemon) Reload(ctx context.Context) (done status.Reload, err error) {
+	if !d.callWithin(ctx, func() { done, err = d.reload() }) {
+		return status.Reload{}, cmp.Or(ctx.Err(), errStopping)
 	}
-	a := <-answered
-	if a.err != nil {
-		return a.done, &control.RefusedError{Reason: a.err.Error(), Problems: Problems(a.err)}
+	if err != nil {
+		err = &control.RefusedError{Reason: err.Error(), Problems: Problems(err)}
 	}
-	return a.done, nil
+	return done, err
 }
 
 // hangup reloads at SIGHUP. The service manager is told of the beginning and the end,
@@ -51,16 +40,19 @@ func (d *daemon) Reload(ctx context.Context) (status.Reload, error) {
 // Nobody else asks like that, and to say RELOADING=1 unasked is not harmless: when the
 // process dies before READY=1 and ExecReload= ends after it, systemd 257 goes on waiting
 // for READY=1, up to TimeoutStartSec=, before it starts the service again.
-func (d *daemon) hangup(until context.Context) {
+func (d *daemon) hangup() {
 	d.tell(d.notify.Reloading)
-	_, _ = d.reload(until) // the log says how it went
+	_, _ = d.reload() // the log says how it went
 	d.tell(d.notify.Ready)
 }
 
 // reload puts the configuration into service as it is now. If that is refused
 // everything is as before, and status says why until a reload succeeds.
-func (d *daemon) reload(until context.Context) (status.Reload, error) {
-	changes, err := d.change(until)
+func (d *daemon) reload() (status.Reload, error) {
+	if d.offering.active {
+		return status.Reload{Generation: d.current.number}, errOffering
+	}
+	changes, err := d.change()
 	done := status.Reload{Generation: d.current.number, Changes: changes}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -68,41 +60,41 @@ func (d *daemon) reload(until context.Context) (status.Reload, error) {
 	case err != nil:
 		d.refused(err)
 	default:
-		d.log.LogAttrs(until, slog.LevelInfo, "reloaded", reloadAttrs(done)...)
+		d.log.LogAttrs(d.until, slog.LevelInfo, "reloaded", reloadAttrs(done)...)
 	}
 	d.tellStatus()
 	return done, err
 }
 
 // change makes the configuration, as it is now, the one in service.
-func (d *daemon) change(until context.Context) ([]status.Change, error) {
-	inputs, err := d.readConfig(until)
+func (d *daemon) change() ([]status.Change, error) {
+	inputs, err := d.readConfig()
 	if err != nil {
 		return nil, err
 	}
-	g, err := d.prepare(until, d.current.number+1, inputs)
+	g, err := d.prepare(d.current.number+1, inputs)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := d.replaceBy(until, g)
+	changes, err := d.replaceBy(g)
 	d.missing = d.missing && err != nil
 	return changes, err
 }
 
 // replaceBy puts a prepared generation into service, and has it kept.
-func (d *daemon) replaceBy(until context.Context, g *generation) ([]status.Change, error) {
-	if err := d.keepGeneration(until, g); err != nil {
+func (d *daemon) replaceBy(g *generation) ([]status.Change, error) {
+	if err := d.keepGeneration(g); err != nil {
 		return nil, errors.Join(err, d.abandon(g))
 	}
-	return d.commit(until, g)
+	return d.commit(g)
 }
 
 // readPatience is how long the file may take: that of a mount that does not answer, or a
 // pipe to which nobody writes, would stop everything.
 const readPatience = 5 * time.Second
 
-func (d *daemon) readConfig(until context.Context) (config.Inputs, error) {
-	ctx, cancel := context.WithTimeout(until, readPatience)
+func (d *daemon) readConfig() (config.Inputs, error) {
+	ctx, cancel := context.WithTimeout(d.until, readPatience)
 	defer cancel()
 	return d.source.Read(ctx)
 }

@@ -250,13 +250,13 @@ func TestAReloadMovesWhereTheInstanceIsAsked(t *testing.T) {
 	s := newSite(t)
 	r := s.serving(t)
 	metrics := freeAddress(t)
-	s.global = []string{"metrics = '" + metrics + "'", "control_socket = '" + s.dir + "/moved.sock'"}
+	s.global = []string{"metrics = '" + metrics + "'", "control_socket = '" + s.dir + "/moved.sock'", "handover_socket = '" + s.dir + "/next.sock'"}
 	s.write(t)
 	_, err := r.reload(t) // is answered, although its socket goes
 	require.NoError(t, err)
 	r.config.Global.ControlSocket = s.dir + "/moved.sock"
 	assert.EqualValues(t, 2, r.status(t).Generation)
-	require.Eventually(t, func() bool { return len(filesIn(t, s.dir)) == 1 }, patience, time.Millisecond, "the old socket's file goes")
+	require.Eventually(t, func() bool { return len(filesIn(t, s.dir)) == 2 }, patience, time.Millisecond, "the old socket's file goes")
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + strings.TrimPrefix(metrics, "tcp://") + "/ready")
 	require.NoError(t, err)

@@ -33,7 +33,16 @@ func init() {
 				return nil, ctx.Err()
 			}
 		}
-		return Run(Options{Source: config.Source{File: os.Getenv("FILE")}, Version: "test"})
+		if os.Getenv("TRIAL") == "long" {
+			trial = 9 * time.Second
+		}
+		o := Options{Source: config.Source{File: os.Getenv("FILE")}, Version: "test", Takeover: TakeoverAuto}
+		for _, arg := range os.Args[1:] {
+			if how, ok := strings.CutPrefix(arg, "--takeover="); ok {
+				o.Takeover = Takeover(how)
+			}
+		}
+		return Run(o)
 	}
 }
 
@@ -49,13 +58,14 @@ type life struct {
 // live starts the next process, with what the manager has kept from the last one.
 func (s *site) live(t *testing.T, m *storetest.Manager, environ ...string) *life {
 	t.Helper()
+	require.NoError(t, m.Notifier().Barrier(t.Context())) // systemd has read what a process sent before it starts the next
 	return s.lifeOf(t, m.Socket(), m.Pass(), environ...)
 }
 
 // lifeOf starts a process with those descriptors, under the manager at a path.
 func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, environ ...string) *life {
 	t.Helper()
-	l := &life{t: t, command: exec.Command(os.Args[0]), control: filepath.Join(s.dir, "control.sock")}
+	l := &life{t: t, command: exec.Command("/proc/self/exe"), control: filepath.Join(s.dir, "control.sock")}
 	var names []string
 	for _, h := range passed {
 		names = append(names, h.Name)

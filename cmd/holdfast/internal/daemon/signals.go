@@ -11,10 +11,11 @@ import (
 
 // signals are those that this process acts on.
 type signals struct {
-	stop   chan string // TERM or INT, by name
-	dump   chan struct{}
-	reload chan struct{}
-	until  context.Context // ends with the first of stop, also while nobody receives it
+	stop    chan string // TERM or INT, by name
+	dump    chan struct{}
+	reload  chan struct{}
+	upgrade chan struct{}
+	until   context.Context // ends with the first of stop, also while nobody receives it
 
 	first   context.CancelFunc
 	in      chan os.Signal
@@ -24,10 +25,10 @@ type signals struct {
 // catchSignals takes the signals over from their defaults. A peer that is gone
 // must not end the process by PIPE.
 func catchSignals() *signals {
-	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), reload: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
+	s := &signals{stop: make(chan string, 2), dump: make(chan struct{}, 1), reload: make(chan struct{}, 1), upgrade: make(chan struct{}, 1), in: make(chan os.Signal, 4)}
 	s.until, s.first = context.WithCancel(context.Background())
 	signal.Ignore(unix.SIGPIPE)
-	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
+	signal.Notify(s.in, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	s.sorting.Go(s.sort)
 	return s
 }
@@ -40,6 +41,8 @@ func (s *signals) sort() {
 			ask(s.dump)
 		case unix.SIGHUP:
 			ask(s.reload)
+		case unix.SIGUSR2:
+			ask(s.upgrade)
 		default:
 			s.first()
 			select {
@@ -61,7 +64,7 @@ func ask(due chan<- struct{}) {
 // release ends the catching. The signals do nothing from then on: one that comes
 // while the process exits must not make that a death by signal.
 func (s *signals) release() {
-	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1)
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	signal.Stop(s.in)
 	close(s.in)
 	s.sorting.Wait()

@@ -100,11 +100,11 @@ func (d *daemon) retire(s activation.Socket) {
 // closeSocket gives up a socket that no loop uses any more. One that the holder keeps
 // goes from there first: who is killed in between finds it again, and drains it.
 func (d *daemon) closeSocket(s activation.Socket) error {
-	d.sockets.leaving.remove(s)
+	left := d.sockets.leaving.remove(s)
 	switch {
 	case s.Origin == activation.Systemd && !d.isStopping():
 		return nil // it is idle now, and a later configuration may want it
-	case s.Origin == activation.Systemd, d.handsOn.Load():
+	case s.Origin == activation.Systemd, !left && d.handsOn.Load():
 		return s.FD.Close() // whoever listens on has its path too
 	}
 	return errors.Join(d.keep.removeOne(storedName(s)), s.Close())
@@ -133,12 +133,14 @@ func (l *leaving) add(s activation.Socket, generation uint64) {
 	l.sockets[s.Listener] = leavingSocket{s, generation}
 }
 
-// remove is called before a socket is closed.
-func (l *leaving) remove(s activation.Socket) {
+// remove is called before a socket is closed, and tells whether it was leaving.
+func (l *leaving) remove(s activation.Socket) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, leaves := l.sockets[s.Listener]
 	delete(l.sockets, s.Listener)
 	l.last = time.Now()
+	return leaves
 }
 
 func (l *leaving) includes(s activation.Socket) bool {

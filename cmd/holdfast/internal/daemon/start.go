@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/systemd"
@@ -23,7 +24,9 @@ func Run(o Options) error {
 
 // serve is Run with its surroundings.
 func serve(o Options, signals *signals, log *slog.Logger, level *slog.LevelVar) error {
+	reason := reasonFromEnv()
 	d, err := start(signals.until, o, log, level)
+	tellReason(reason, err)
 	if errors.Is(err, context.Canceled) {
 		log.Info("stopped while starting")
 		return nil
@@ -37,7 +40,8 @@ func serve(o Options, signals *signals, log *slog.Logger, level *slog.LevelVar) 
 
 // start brings everything up, or nothing. It waits for nothing any more when until
 // ends; the error is context.Canceled then.
-func start(until context.Context, o Options, log *slog.Logger, level *slog.LevelVar) (_ *daemon, err error) {
+func start(until context.Context, o Options, log *slog.Logger, level *slog.LevelVar) (*daemon, error) {
+	environ := managerEnviron()
 	notify, err := systemd.NotifierFromEnv()
 	if err != nil {
 		log.Warn("cannot notify the service manager", "error", err.Error())
@@ -46,53 +50,116 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	if err != nil {
 		log.Warn("no watchdog", "error", err.Error())
 	}
-	units := activation.FromSystemd(log)
-	defer units.Close()
-	back := takeBack(units, log)
-	defer back.close()
-
 	d := &daemon{
-		source: o.Source, log: log, level: level, notify: notify, telling: newTelling(notify, log),
-		keep: openKeeping(notify, back.store, log), kept: back.kept,
-		failures: make(chan failure, 2), answered: make(chan struct{}), reloads: make(chan reload), stopping: make(chan struct{}),
+		source: o.Source, version: o.Version, until: until, log: log, level: level,
+		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ,
+		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 	}
-	defer func() {
-		if err != nil {
-			d.telling.close()
-		}
-	}()
-	g, refusal, err := d.firstGeneration(until, units, back.sockets)
-	if err != nil {
+	if err := d.serveFrom(activation.FromSystemd(log), o.Takeover); err != nil {
+		d.telling.close()
 		return nil, err
 	}
-	level.Set(levelOf(g.config.Global.LogLevel))
-	warnNoEffect(log, g.config.Global, config.DefaultGlobal(os.Environ()))
-	d.engine, err = proxy.New(proxy.Options{Version: o.Version, Loops: spreadLoops(), Descriptors: raiseDescriptors(log), Log: log})
+	d.watch(watchdog)
+	log.Info("serving", "version", o.Version, "config", d.current.inputs.File, "generation", d.current.number,
+		"listeners", len(d.current.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
+	line := d.statusLine()
+	d.tell(func() error { return notify.Send("READY=1", "STATUS="+line) })
+	d.keep.settle(until, d.current.number)
+	return d, nil
+}
+
+// serveFrom puts the first generation into service: in the place of a running instance,
+// or alone. passed is what this process was started with.
+func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
+	defer passed.Close()
+	back := takeBack(passed, d.log)
+	defer back.close()
+	inputs, unread := d.readConfig()
+	if unread != nil && mode == TakeoverAlways {
+		return unread
+	}
+	path, err := handoverPath(inputs, back.kept)
+	if err != nil && mode == TakeoverAlways {
+		return err
+	}
+	over, err := d.meet(mode, path)
 	if err != nil {
-		return nil, errors.Join(err, d.abandon(g))
+		return err
+	}
+	defer over.close()
+	if over != nil {
+		back.store.Known = append(back.store.Known, over.stored...)
+	}
+	d.keep = openKeeping(d.notify, d.client, back.store, d.log)
+	switch {
+	case over == nil:
+		return d.serveAlone(passed, back, inputs, unread)
+	case unread != nil:
+		over.giveUp()
+		return unread
+	}
+	return d.takeOver(over, inputs)
+}
+
+// managerEnviron is what a replacement is told of the manager beside its sockets, before
+// this process takes it out of its environment.
+func managerEnviron() []string {
+	var set []string
+	for _, name := range []string{"WATCHDOG_USEC", "FDSTORE"} {
+		if value, ok := os.LookupEnv(name); ok {
+			set = append(set, name+"="+value)
+		}
+	}
+	return set
+}
+
+// handoverPath is where a running instance would answer. An error tells why that is not
+// what the configuration says: it says nothing.
+func handoverPath(inputs config.Inputs, kept kept) (string, error) {
+	cfg, err := inputs.Parse()
+	if err == nil {
+		return cfg.Global.HandoverSocket, nil
+	}
+	if cfg, err := kept.Current.Inputs.Parse(); err == nil {
+		return cfg.Global.HandoverSocket, nil
+	}
+	return config.DefaultGlobal(os.Environ()).HandoverSocket, err
+}
+
+// serveAlone puts the first generation into service where nobody is taken over from.
+func (d *daemon) serveAlone(units *activation.Source, back tookBack, inputs config.Inputs, unread error) error {
+	d.kept = back.kept
+	g, refusal, err := d.firstGeneration(inputs, unread, units, back.sockets)
+	if err != nil {
+		return err
+	}
+	if err := d.startEngine(g); err != nil {
+		return errors.Join(err, d.abandon(g))
 	}
 	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
-	if err := d.keepGeneration(until, g); err != nil {
+	if err := d.keepGeneration(g); err != nil {
 		// Better to serve what does not outlive this process than not to serve.
-		log.Error("not kept when this process ends", "error", err.Error())
+		d.log.Error("not kept when this process ends", "error", err.Error())
 	}
-	d.serveLeftovers(until, leftovers)
-	if _, err := d.commit(until, g); err != nil {
+	if _, err := d.commit(g); err != nil {
 		d.tell(d.notify.Stopping)
 		d.handsOn.Store(d.isSucceeded())
-		d.engine.Stop(until, true)
-		return nil, err
+		d.engine.Stop(d.until, proxy.Ending{Leave: true})
+		return err
 	}
+	d.serveLeftovers(leftovers)
 	if refusal != nil {
 		d.refused(refusal)
 	}
-	d.watch(watchdog)
-	log.Info("serving", "version", o.Version, "config", g.inputs.File, "generation", g.number,
-		"listeners", len(g.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
-	line := d.statusLine()
-	d.tell(func() error { return d.notify.Send("READY=1", "STATUS="+line) })
-	d.keep.settle(until, g.number)
-	return d, nil
+	return nil
+}
+
+// startEngine makes the engine, for a configuration that it does not serve yet.
+func (d *daemon) startEngine(g *generation) (err error) {
+	d.level.Set(levelOf(g.config.Global.LogLevel))
+	warnNoEffect(d.log, g.config.Global, config.DefaultGlobal(os.Environ()))
+	d.engine, err = proxy.New(proxy.Options{Version: d.version, Loops: spreadLoops(), Descriptors: raiseDescriptors(d.log), Log: d.log})
+	return err
 }
 
 // firstGeneration prepares the configuration as it is now. If that cannot be served
@@ -100,15 +167,14 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 // before, or with as much of it as can be had: a mistake in a file, or somebody in the
 // way of one address, must not cost the clients of the others. refusal says what is
 // wrong then.
-func (d *daemon) firstGeneration(until context.Context, units, stored *activation.Source) (g *generation, refusal, err error) {
-	last := d.kept.Current
-	inputs, err := d.readConfig(until)
+func (d *daemon) firstGeneration(inputs config.Inputs, unread error, units, stored *activation.Source) (g *generation, refusal, err error) {
+	last, err := d.kept.Current, unread
 	if err == nil {
 		number := last.Number
 		if number == 0 || !inputs.Equal(last.Inputs) {
 			number++
 		}
-		g, err = d.prepare(until, number, inputs, units, stored)
+		g, err = d.prepare(number, inputs, units, stored)
 	}
 	if err == nil || errors.Is(err, context.Canceled) || last.Number == 0 && len(stored.Offers) == 0 {
 		return g, nil, err
@@ -117,11 +183,11 @@ func (d *daemon) firstGeneration(until context.Context, units, stored *activatio
 	case last.Number == 0:
 		last = keptGeneration{Number: 1, Inputs: inputs}
 	case !inputs.Equal(last.Inputs):
-		if g, lastErr := d.prepare(until, last.Number, last.Inputs, units, stored); lastErr == nil {
+		if g, lastErr := d.prepare(last.Number, last.Inputs, units, stored); lastErr == nil {
 			return g, err, nil
 		}
 	}
-	g, missing, restErr := d.prepareRest(until, last.Number, last.Inputs, units, stored)
+	g, missing, restErr := d.prepareRest(last.Number, last.Inputs, units, stored)
 	if restErr != nil {
 		return nil, nil, err
 	}

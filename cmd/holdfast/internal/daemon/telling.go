@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/systemd"
@@ -10,9 +11,10 @@ import (
 // telling passes messages to the service manager, one after the other. Who tells does
 // not wait: a manager that is busy, or hangs, stops nothing here.
 type telling struct {
-	log   *slog.Logger
-	queue chan func() error // nil = nobody asked to be told
-	ended chan struct{}
+	log    *slog.Logger
+	queue  chan func() error // nil = nobody asked to be told
+	hushed atomic.Bool
+	ended  chan struct{}
 }
 
 // Messages come every few seconds, and each waits some seconds for a place in the
@@ -44,7 +46,7 @@ func (t *telling) run() {
 
 // tell has a message sent after those before it.
 func (t *telling) tell(message func() error) {
-	if t.queue == nil {
+	if t.queue == nil || t.hushed.Load() {
 		return
 	}
 	select {
@@ -53,6 +55,9 @@ func (t *telling) tell(message func() error) {
 		t.log.Warn("the service manager is not told: it has not read for long")
 	}
 }
+
+// hush has nothing told any more: another process speaks for the service.
+func (t *telling) hush() { t.hushed.Store(true) }
 
 // close sends what is left, as far as the manager takes it soon. Nothing may be told
 // after it.

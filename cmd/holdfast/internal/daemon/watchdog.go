@@ -11,7 +11,7 @@ import (
 const watchdogPart = 4
 
 // watch looks after the service manager's watchdog, where interval is not 0, and after
-// a holder that has not answered yet, until unwatch.
+// who keeps, until unwatch.
 func (d *daemon) watch(interval time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.unwatch = cancel
@@ -20,6 +20,9 @@ func (d *daemon) watch(interval time.Duration) {
 	}
 	if d.keep.silent.Load() {
 		d.serving.Go(func() { d.awaitHolder(ctx) })
+	}
+	if d.keep.client != nil {
+		d.serving.Go(func() { d.followKeeper(ctx) })
 	}
 }
 

@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+)
+
+// legacyName is what goes to the replacement beside the sockets.
+const legacyName = "state/handover"
+
+// legacy is a sealed file with what a replacement goes on with.
+type legacy struct {
+	Kept   kept     `json:"kept"`             // the number is to go on, and who waits at an address that goes is served
+	Holder string   `json:"holder,omitempty"` // who keeps the sockets: see keeping.identity
+	Stored []string `json:"stored,omitempty"` // the names of what it has
+}
+
+func (d *daemon) legacy() (*sock.FD, error) {
+	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names()})
+	if err != nil {
+		return nil, err
+	}
+	return fdstore.Memfd(legacyName, content)
+}
+
+// readLegacy gives nothing for what this version does not understand.
+func (d *daemon) readLegacy(fd *sock.FD) legacy {
+	content, err := fdstore.ReadMemfd(fd.Raw(), mostKept)
+	var l legacy
+	if err == nil {
+		err = json.Unmarshal(content, &l)
+	}
+	if err == nil {
+		err = l.Kept.check()
+	}
+	if err != nil {
+		d.log.Warn("what the running instance says of its configuration is not understood", "error", err.Error())
+		return legacy{}
+	}
+	return l
+}
+
+// storedOf are those of the offers that this process's holder has already, and the
+// configuration.
+func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Held {
+	if holder == "" || holder != l.Holder {
+		return nil
+	}
+	var stored []fdstore.Held
+	for _, o := range offers {
+		if slices.Contains(l.Stored, o.Name) {
+			stored = append(stored, fdstore.Held(o))
+		}
+	}
+	if state := stateName(l.Kept.Current.Number); slices.Contains(l.Stored, state) {
+		stored = append(stored, fdstore.Held{Name: state, FD: &sock.FD{}}) // of what it leads to nothing is asked
+	}
+	return stored
+}

@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// reasonVariable names the descriptor of a pipe to which a replacement writes why it
+// does not take over. Its end without a word is the end of the replacement.
+const reasonVariable = "HOLDFAST_REASON_FD"
+
+// reasonFromEnv is that pipe; nil where nobody reads.
+func reasonFromEnv() *os.File {
+	value := os.Getenv(reasonVariable)
+	_ = os.Unsetenv(reasonVariable) // fails for malformed names only
+	fd, err := strconv.Atoi(value)
+	if err != nil || fd < 3 {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return nil // not ours, whatever it is
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "reason")
+}
+
+// tellReason says how a start went to who waits for it.
+func tellReason(to *os.File, err error) {
+	if to == nil {
+		return
+	}
+	var lines []string
+	for _, p := range Problems(err) {
+		lines = append(lines, p.Error)
+	}
+	_, _ = io.WriteString(to, strings.Join(lines, "\n")) // who waited may be gone
+	_ = to.Close()
+}

@@ -1,0 +1,296 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/handover"
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+)
+
+// Takeover says whether a start takes over from an instance that runs.
+type Takeover string
+
+// The values of Takeover.
+const (
+	TakeoverAuto   Takeover = "auto"   // if somebody answers at the handover socket
+	TakeoverAlways Takeover = "always" // it does, or fails
+	TakeoverNever  Takeover = "never"
+)
+
+const (
+	// helloPatience is how long a running instance may take to answer at all. Who is
+	// silent for that long is taken for hung.
+	helloPatience = 5 * time.Second
+
+	// stepPatience is how long it may take for one request, and a killed process to end.
+	stepPatience = 30 * time.Second
+)
+
+// trial is how long a replacement serves alone before the original lets go for good,
+// which waits ten seconds for that. Tests set it.
+var trial = time.Second
+
+// takeover is what a start gets from a running process, and how it ends that one's part.
+//
+//	meet ──► prepare, keep, commit: both accept ──► complete: the other one does not
+//	            └──────────── anything wrong: giveUp, and the other one goes on ──┘
+type takeover struct {
+	from       string // "process 12 (holdfast)"
+	units, own *activation.Source
+	legacy     legacy
+	stored     []fdstore.Held // what the holder has of it already; not closed here
+
+	// complete ends the other one's part when this process accepts. next is the handover
+	// socket, if it passes one on. Its connections have that long to end.
+	complete func(ctx context.Context, over time.Duration, onTrial func()) (next *sock.Listener, err error)
+	giveUp   func()
+}
+
+// close closes what nobody has acquired. It does nothing for nil.
+func (t *takeover) close() {
+	if t != nil {
+		_ = errors.Join(t.units.Close(), t.own.Close())
+	}
+}
+
+// meet looks for a running instance at the handover socket. It gives nil when there is
+// none, or it is not to be taken over from.
+func (d *daemon) meet(mode Takeover, path string) (*takeover, error) {
+	if mode != TakeoverAuto && mode != TakeoverAlways {
+		return nil, nil
+	}
+	t, err := d.meetAt(path)
+	switch {
+	case err == nil:
+		d.log.Info("taking over", "from", t.from, "sockets", len(t.units.Offers)+len(t.own.Offers))
+		return t, nil
+	case mode == TakeoverAlways || errors.Is(err, context.Canceled):
+		return nil, err
+	case !errors.Is(err, handover.ErrNobody):
+		// It may have nothing that this one needs.
+		d.log.Warn("cannot take over", "error", err.Error())
+	}
+	return nil, nil
+}
+
+func (d *daemon) meetAt(path string) (*takeover, error) {
+	deadline := time.Now().Add(stepPatience)
+	for {
+		s, err := handover.Dial(path)
+		if err != nil {
+			return nil, err
+		}
+		t, err := d.greet(s)
+		if err == nil {
+			return t, nil
+		}
+		if errors.Is(err, handover.ErrHung) && s.Process() != nil && d.until.Err() == nil {
+			t, seizeErr := d.seize(s.Process())
+			if seizeErr == nil {
+				return t, nil
+			}
+			err = fmt.Errorf("%w: %w", err, seizeErr)
+		}
+		_ = s.Close()
+		if !errors.Is(err, handover.ErrBusy) || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-d.until.Done():
+			return nil, d.until.Err()
+		}
+	}
+}
+
+// greet gets the sockets of an instance that answers.
+func (d *daemon) greet(s *handover.Session) (*takeover, error) {
+	hello, cancel := context.WithTimeout(d.until, helloPatience)
+	defer cancel()
+	if _, err := s.Hello(hello, d.version); err != nil {
+		return nil, err
+	}
+	step, cancel := context.WithTimeout(d.until, stepPatience)
+	defer cancel()
+	got, err := s.SendListeningSockets(step)
+	if err != nil {
+		return nil, err
+	}
+	t := &takeover{from: "the running instance"}
+	if p := s.Process(); p != nil {
+		t.from = p.String()
+	}
+	var others []handover.Received
+	t.units, t.own, others = activation.FromHandover(got)
+	for _, o := range others {
+		if o.Name == legacyName {
+			t.legacy = d.readLegacy(o.FD)
+		}
+		_ = o.FD.Close()
+	}
+	t.stored = t.legacy.storedOf(holderIdentity(d.notify), t.own.Offers)
+	t.complete = func(ctx context.Context, over time.Duration, onTrial func()) (*sock.Listener, error) {
+		next, err := d.completeSession(ctx, s, over, onTrial)
+		if err == nil {
+			_ = s.Close()
+		}
+		return next, err
+	}
+	t.giveUp = func() { _ = s.Close() }
+	return t, nil
+}
+
+// completeSession has the original stop. When it is gone, or hangs and is ended, that
+// comes to the same.
+func (d *daemon) completeSession(ctx context.Context, s *handover.Session, over time.Duration, onTrial func()) (*sock.Listener, error) {
+	step, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	err := s.BeginDrainingConnections(step, over)
+	if err == nil {
+		onTrial()
+		select {
+		case <-time.After(trial):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		var next *sock.Listener
+		if next, err = s.ShutdownOriginalNode(step); err == nil {
+			return next, nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, handover.ErrGone):
+		return nil, nil
+	case errors.Is(err, handover.ErrHung) && s.Process() != nil:
+		return nil, end(step, s.Process())
+	}
+	return nil, err
+}
+
+// seize takes the sockets out of an instance that does not answer. It is killed when
+// this one serves.
+func (d *daemon) seize(p *pidfd.Process) (*takeover, error) {
+	ctx, cancel := context.WithTimeout(d.until, stepPatience)
+	defer cancel()
+	found, err := p.ListeningSockets(ctx)
+	if err != nil && !errors.Is(err, pidfd.ErrExited) {
+		return nil, err
+	}
+	t := &takeover{from: p.String(), units: &activation.Source{}, own: &activation.Source{Origin: activation.Pidfd}}
+	for _, f := range found {
+		if f.Info.Addr.Network == "unixpacket" { // the handover socket
+			_ = f.FD.Close()
+			continue
+		}
+		t.own.Offers = append(t.own.Offers, activation.Offer{FD: f.FD})
+	}
+	d.log.Warn("the running instance does not answer: its sockets are taken, and it is killed", "instance", t.from)
+	t.complete = func(ctx context.Context, _ time.Duration, onTrial func()) (*sock.Listener, error) {
+		step, cancel := context.WithTimeout(ctx, stepPatience)
+		defer cancel()
+		err := end(step, p)
+		onTrial()
+		return nil, err
+	}
+	t.giveUp = func() {}
+	return t, nil
+}
+
+// end kills a process that does not answer any more and waits until it is gone.
+func end(ctx context.Context, p *pidfd.Process) error {
+	if err := p.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrExited) {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// takeOver makes a generation of what a running process has, and puts it into service
+// in its place. After an error that one is as it was.
+func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
+	d.kept, d.onTrial, d.tookOver = t.legacy.Kept, true, t.from
+	g, err := d.prepareOver(t, inputs)
+	if err != nil {
+		t.giveUp()
+		return err
+	}
+	if err := d.keepGeneration(g); err != nil {
+		d.log.Error("not kept when this process ends", "error", err.Error())
+	}
+	if _, err := d.commit(g); err != nil {
+		t.giveUp()
+		return err
+	}
+	next, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.reopenAsks)
+	if err != nil {
+		d.engine.Pause()
+		t.giveUp()
+		d.withdraw(g)
+		return fmt.Errorf("take over from %s: %w", t.from, err)
+	}
+	d.onTrial = false
+	if next != nil && next.Addr().Path == g.config.Global.HandoverSocket {
+		next := &asked{at: next.Addr().Path, socket: next, serve: d.serveHandover, closed: make(chan struct{})}
+		d.current.asks.handover = next
+		d.start(next)
+	} else if next != nil {
+		_ = next.Close() // the configuration names another path
+	}
+	d.reopenAsks()
+	d.serveLeftovers(d.leftoverPlans(g.got))
+	return nil
+}
+
+// prepareOver is prepare without the asks, whose addresses the other process has.
+func (d *daemon) prepareOver(t *takeover, inputs config.Inputs) (*generation, error) {
+	g, err := newGeneration(t.legacy.Kept.Current.Number+1, inputs)
+	if err != nil {
+		return nil, err
+	}
+	if g.got, err = d.acquire(wants(g.config), []*activation.Source{t.units, t.own}); err != nil {
+		return nil, err
+	}
+	if err := d.startEngine(g); err != nil {
+		return nil, errors.Join(err, d.abandon(g))
+	}
+	return g, nil
+}
+
+// withdraw ends what had begun, when the other process goes on with the sockets: it
+// leaves them, and gives the clients that were accepted here their time.
+func (d *daemon) withdraw(g *generation) {
+	d.handsOn.Store(true)
+	g.got.Retire()
+	drain, over := d.drain(g.config.Global.DrainTimeout, nil)
+	defer over()
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	if err := d.keep.remove(ctx, g.pushed...); err != nil {
+		d.log.Warn("cannot take descriptors out of the store", "error", err.Error())
+	}
+	for one := range d.current.asks.each {
+		one.stop()
+	}
+	d.engine.Stop(drain, proxy.Ending{Leave: true})
+	d.serving.Wait()
+}
+
+// spread is over what time an original is to end its connections.
+func spread(drain config.Timeout) time.Duration {
+	const forever = 1 << 32 * time.Second // the connections end by themselves
+	if drain.Never {
+		return forever
+	}
+	return drain.Duration
+}

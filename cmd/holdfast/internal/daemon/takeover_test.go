@@ -1,0 +1,269 @@
+package daemon
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation/handover"
+	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// callers connect to addresses again and again, until stop, and are to be served each
+// time.
+type callers struct {
+	t      *testing.T
+	over   chan struct{}
+	all    sync.WaitGroup
+	served atomic.Int64
+}
+
+func calling(t *testing.T, addresses ...string) *callers {
+	t.Helper()
+	return callingAs(t, assertEcho, addresses...)
+}
+
+// callingAs calls with what is to be done on each connection.
+func callingAs(t *testing.T, talk func(*testing.T, net.Conn) bool, addresses ...string) *callers {
+	t.Helper()
+	c := &callers{t: t, over: make(chan struct{})}
+	for _, a := range addresses {
+		network, address, _ := strings.Cut(a, "://")
+		c.all.Go(func() {
+			for {
+				select {
+				case <-c.over:
+					return
+				default:
+				}
+				conn, err := net.Dial(network, address)
+				if assert.NoError(t, err) {
+					if talk(t, conn) {
+						c.served.Add(1)
+					}
+					_ = conn.Close()
+				}
+			}
+		})
+	}
+	return c
+}
+
+func (c *callers) stop() {
+	c.t.Helper()
+	close(c.over)
+	c.all.Wait()
+	assert.Positive(c.t, c.served.Load())
+}
+
+// process is who serves at the control socket.
+func (s *site) process(t *testing.T) status.Status {
+	t.Helper()
+	var now status.Status
+	require.Eventually(t, func() bool {
+		var err error
+		now, err = control.NewClient(s.dir + "/control.sock").Status(t.Context())
+		return err == nil && now.State == status.Running
+	}, patience, time.Millisecond)
+	return now
+}
+
+// twoSockets is a site with a TCP and a Unix listener and an echo server.
+func twoSockets(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.listen["web"] = append(s.listen["web"], "unix://"+s.dir+"/web.sock")
+	s.write(t)
+	return s
+}
+
+const nobody = "" // who keeps
+
+func TestAnInstanceTakesOverFromARunningOne(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	held := s.dial(t, "web")
+	requireEcho(t, held)
+	load := calling(t, s.listen["web"]...)
+	var second *life
+	for range 3 {
+		second = s.lifeOf(t, nobody, nil)
+		second.log.eventually(t, "msg=serving")
+	}
+	requireEcho(t, held) // of three processes that drain, the first has it
+	load.stop()
+	now := s.process(t)
+	assert.Equal(t, second.command.Process.Pid, now.PID)
+	assert.EqualValues(t, 4, now.Generation, "it goes on counting")
+	assert.Contains(t, now.Handover.Last, "process ")
+	assert.Equal(t, map[string]string{s.label("web"): "handover", "unix " + s.dir + "/web.sock": "handover"}, origins(now))
+
+	require.NoError(t, held.Close())
+	require.NoError(t, first.command.Wait(), "it ends with its last connection")
+	first.ended = true
+	second.end(unix.SIGTERM)
+	assert.Empty(t, filesIn(t, s.dir), "files go with who has them in the end")
+}
+
+func TestAReplacementThatIsKilledLeavesTheOriginalServing(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	// Connections that the killed process had are lost; nobody is refused.
+	load := callingAs(t, func(_ *testing.T, conn net.Conn) bool {
+		_, err := conn.Write([]byte("x"))
+		_, readErr := conn.Read(make([]byte, 1))
+		return err == nil && readErr == nil
+	}, s.listen["web"]...)
+	for at := range 12 {
+		second := s.lifeOf(t, nobody, nil, "TRIAL=long")
+		time.Sleep(time.Duration(at) * 40 * time.Millisecond) // the moment of the kill
+		second.end(unix.SIGKILL)
+		require.Equal(t, first.command.Process.Pid, s.process(t).PID)
+		require.Eventually(t, func() bool { return first.reload() == nil }, patience, time.Millisecond, "as if nothing had been")
+	}
+	load.stop()
+	assert.Contains(t, first.log.String(), "the replacement accepts", "some were killed late")
+}
+
+func TestAReplacementWithABadFileLeavesTheOriginalServing(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	require.NoError(t, os.WriteFile(s.file, []byte("x = ["), 0o600))
+	second := s.lifeOf(t, nobody, nil)
+	require.Error(t, second.command.Wait())
+	second.ended = true
+	assert.Contains(t, second.log.String(), s.file+":1:")
+	s.write(t)
+	require.NoError(t, first.reload())
+	requireEcho(t, s.dial(t, "web"))
+}
+
+func TestAListenerThatGoesInATakeoverIsServedToTheEndOfItsQueue(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	s.listen["goes"] = []string{freeAddress(t)}
+	s.write(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	goes := s.listen["goes"][0]
+	delete(s.listen, "goes")
+	s.write(t)
+	second := s.lifeOf(t, nobody, nil)
+	second.log.eventually(t, "its queue is served")
+	second.status()
+	require.Eventually(t, func() bool { return reachable(goes) != nil }, patience, time.Millisecond)
+	requireEcho(t, s.dial(t, "web"))
+}
+
+// The kernel completes connections for a process that does not run.
+func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	first.freeze()
+	waiting := s.dial(t, "web")
+	second := s.lifeOf(t, nobody, nil)
+	requireEcho(t, waiting)
+	second.status()
+	_ = first.command.Wait() // it was killed
+	first.ended = true
+	now := s.process(t)
+	assert.Equal(t, map[string]string{s.label("web"): "pidfd", "unix " + s.dir + "/web.sock": "pidfd"}, origins(now))
+	third := s.lifeOf(t, nobody, nil)
+	third.status()
+	requireEcho(t, s.dial(t, "web"))
+}
+
+func TestWhoIsToTakeOverAndFindsNobodyEnds(t *testing.T) {
+	s := twoSockets(t)
+	_, err := start(t.Context(), Options{Source: s.options().Source, Takeover: TakeoverAlways}, quiet, new(slog.LevelVar))
+	require.ErrorIs(t, err, handover.ErrNobody)
+}
+
+// What the holder has it goes on having, once.
+func TestTheStoreIsTheReplacementsAfterATakeover(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := twoSockets(t)
+	first := s.live(t, m)
+	first.status()
+	kept := m.Names()
+	for range 3 {
+		next := s.lifeOf(t, m.Socket(), nil)
+		next.log.eventually(t, "msg=serving")
+		require.Eventually(t, func() bool { return len(m.Names()) == len(kept) }, patience, time.Millisecond)
+		_ = first.command.Wait()
+		first.ended = true
+		first = next
+	}
+	for _, name := range kept {
+		if !isState(name) {
+			assert.Contains(t, m.Names(), name)
+		}
+	}
+	first.end(unix.SIGKILL)
+	waiting := s.dial(t, "web")
+	last := s.live(t, m)
+	requireEcho(t, waiting)
+	assert.EqualValues(t, 4, last.status().Generation)
+}
+
+func TestAnUpgradeStartsAProcessThatTakesOver(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	load := calling(t, s.listen["web"]...)
+	done, err := control.NewClient(first.control).Upgrade(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, first.command.Process.Pid, done.Former)
+	t.Cleanup(func() { endOrphan(t, done.PID) })
+	end, err := first.command.Process.Wait() // Wait would wait for who has inherited stderr
+	require.NoError(t, err)
+	require.True(t, end.Success())
+	first.ended = true
+	assert.Equal(t, done.PID, s.process(t).PID)
+	load.stop()
+}
+
+func TestAnUpgradeThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	load := calling(t, s.listen["web"]...)
+	require.NoError(t, os.WriteFile(s.file, []byte("x = ["), 0o600))
+	_, err := control.NewClient(first.control).Upgrade(t.Context())
+	require.ErrorContains(t, err, s.file+":1:")
+	assert.Contains(t, first.status().Handover.LastError, s.file+":1:")
+	s.write(t)
+	require.NoError(t, first.reload())
+	load.stop()
+}
+
+// endOrphan ends a process that is a child of this one, as its parent has started it so.
+func endOrphan(t *testing.T, pid int) {
+	t.Helper()
+	assert.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	_, err := unix.Wait4(pid, nil, 0, nil)
+	assert.NoError(t, err)
+}
