@@ -33,13 +33,40 @@ type Want struct {
 // SO_REUSEPORT for two system calls. So it is with leaving: sockets that the caller is
 // about to close and no want gets; they must be open until Acquire returns.
 func Acquire(wants []Want, held []Socket, sources []*Source, leaving ...*sock.Listener) (*Result, error) {
-	a := assign(wants, gather(held, sources))
-	near := a.neighbours()
+	q := newAcquisition(wants, held, sources, leaving)
+	if len(q.problems) == 0 {
+		return q.result(sources), nil
+	}
+	// The last one first: to remove a socket's file takes a descriptor, which
+	// was free when that socket was bound.
+	for _, s := range slices.Backward(q.bound) {
+		_ = s.Retire() // who comes now is refused, and not reset
+		_ = s.Close()  // nothing was accepted on it, and the problems say more
+	}
+	return nil, q.problems
+}
+
+// AcquireRest is [Acquire] without what cannot be had, which missing tells. Listeners
+// without a socket are not in the Result.
+func AcquireRest(wants []Want, held []Socket, sources []*Source, leaving ...*sock.Listener) (r *Result, missing AcquireError) {
+	q := newAcquisition(wants, held, sources, leaving)
+	q.listeners = slices.DeleteFunc(q.listeners, func(l Listener) bool { return len(l.Sockets) == 0 })
+	return q.result(sources), q.problems
+}
+
+// acquisition is an Acquire when everything was tried.
+type acquisition struct {
+	*assignment
+	listeners []Listener // one for each want
+	bound     []Socket
+	problems  AcquireError
+}
+
+func newAcquisition(wants []Want, held []Socket, sources []*Source, leaving []*sock.Listener) *acquisition {
+	q := &acquisition{assignment: assign(wants, gather(held, sources)), listeners: make([]Listener, len(wants))}
+	near := q.neighbours()
 	near.leave(leaving...)
-	listeners := make([]Listener, len(wants))
-	var problems AcquireError
-	var bound []Socket
-	for i, sockets := range a.claimed() {
+	for i, sockets := range q.claimed() {
 		w := wants[i]
 		served := make(map[sock.Addr]bool)
 		for _, s := range sockets {
@@ -51,33 +78,29 @@ func Acquire(wants []Want, held []Socket, sources []*Source, leaving ...*sock.Li
 			}
 			l, err := sock.Listen(addr, sock.Options{Beside: near.replaceable(addr)})
 			if err != nil {
-				problems = append(problems, near.bindError(w.Name, addr, err))
+				q.problems = append(q.problems, near.bindError(w.Name, addr, err))
 				continue
 			}
 			s := Socket{Listener: l, Origin: Bind}
-			bound = append(bound, s)
+			q.bound = append(q.bound, s)
 			sockets = append(sockets, s)
 			addServed(served, s)
 			near.stays(w.Name, l.Info)
 		}
 		if len(w.Addrs) == 0 && len(sockets) == 0 {
-			problems = append(problems, a.noSocket(w))
+			q.problems = append(q.problems, q.noSocket(w))
 		}
-		listeners[i] = Listener{Name: w.Name, Sockets: sockets}
+		q.listeners[i] = Listener{Name: w.Name, Sockets: sockets}
 	}
-	if len(problems) > 0 {
-		// The last one first: to remove a socket's file takes a descriptor, which
-		// was free when that socket was bound.
-		for _, s := range slices.Backward(bound) {
-			_ = s.Close() // nothing was accepted on it, and the problems say more
-		}
-		return nil, problems
-	}
+	return q
+}
 
+// result empties the sources.
+func (q *acquisition) result(sources []*Source) *Result {
 	for _, s := range sources {
 		s.Offers = nil
 	}
-	return a.result(listeners), nil
+	return q.assignment.result(q.listeners)
 }
 
 func addServed(served map[sock.Addr]bool, s Socket) {

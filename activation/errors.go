@@ -2,7 +2,6 @@ package activation
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
@@ -31,26 +30,6 @@ func (e AcquireError) Unwrap() []error {
 		errs[i] = le
 	}
 	return errs
-}
-
-// Without are the wants without the addresses that could not be had, and without
-// those of which nothing is left then.
-func (e AcquireError) Without(wants []Want) []Want {
-	lost := make(map[string][]*ListenerError, len(e))
-	for _, one := range e {
-		lost[one.Listener] = append(lost[one.Listener], one)
-	}
-	var rest []Want
-	for _, w := range wants {
-		had := len(w.Addrs)
-		w.Addrs = slices.DeleteFunc(slices.Clone(w.Addrs), func(a sock.Addr) bool {
-			return slices.ContainsFunc(lost[w.Name], func(e *ListenerError) bool { return e.Addr == a })
-		})
-		if len(lost[w.Name]) == 0 || len(w.Addrs) > 0 || had > 0 {
-			rest = append(rest, w)
-		}
-	}
-	return rest
 }
 
 // ListenerError is one socket that a listener cannot have.

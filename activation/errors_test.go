@@ -42,16 +42,31 @@ func TestAllProblemsAreListedEachWithAHint(t *testing.T) {
 		`"wep" (`+addr(t, arrived).String()+`), "web" (unix without a path, not listening)`, all[2].Hint())
 }
 
-func TestWhatCannotBeHadIsLeftOut(t *testing.T) {
-	a, b, c := tcp("127.0.0.1:1"), tcp("127.0.0.1:2"), tcp("127.0.0.1:3")
-	lost := activation.AcquireError{
-		{Listener: "part", Addr: a}, {Listener: "whole", Addr: c}, {Listener: "unit"},
+func TestWhatCannotBeHadIsMissingAndTheRestIsThere(t *testing.T) {
+	taken, err := sock.Listen(anyPort, sock.Options{})
+	require.NoError(t, err)
+	defer taken.Close()
+	unit := offer(t, "unit", sock.Unix("@"+t.TempDir()))
+	wants := []activation.Want{
+		{Name: "whole", Addrs: []sock.Addr{anyPort}},
+		{Name: "part", Addrs: []sock.Addr{taken.Addr(), anyPort}},
+		{Name: "unit", Addrs: []sock.Addr{taken.Addr()}},
+		{Name: "lost", Addrs: []sock.Addr{taken.Addr()}},
+		{Name: "nowhere"},
 	}
-	wants := []activation.Want{{Name: "part", Addrs: []sock.Addr{a, b}}, {Name: "whole", Addrs: []sock.Addr{c}}, {Name: "unit"}, {Name: "other"}}
-	rest := lost.Without(wants)
-	assert.Equal(t, []activation.Want{{Name: "part", Addrs: []sock.Addr{b}}, {Name: "whole", Addrs: []sock.Addr{}}, {Name: "other"}}, rest,
-		"sockets may have arrived for one of which all addresses are lost")
-	assert.Len(t, wants[0].Addrs, 2, "the caller's are as they were")
+	r, missing := activation.AcquireRest(wants, nil, []*activation.Source{systemd(t, unit)})
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	var names []string
+	for _, l := range r.Listeners {
+		names = append(names, l.Name)
+		assert.Len(t, l.Sockets, 1)
+	}
+	assert.Equal(t, []string{"whole", "part", "unit"}, names)
+	var lost []string
+	for _, m := range missing {
+		lost = append(lost, m.Listener)
+	}
+	assert.Equal(t, []string{"part", "unit", "lost", "nowhere"}, lost)
 }
 
 func TestNoSocketAtAll(t *testing.T) {

@@ -89,12 +89,15 @@ func (a *assignment) unwanted(c *candidate) Unwanted {
 	return u
 }
 
+// Bound tells whether a socket was bound by this Acquire.
+func (r *Result) Bound(s Socket) bool { return s.Origin == Bind && !r.held[s.Listener] }
+
 // Retire lets no further client get to what was bound, for a caller that is about to
 // Close. It is done as far as the kernel can.
 func (r *Result) Retire() {
 	for _, l := range r.Listeners {
 		for _, s := range l.Sockets {
-			if s.Origin == Bind && !r.held[s.Listener] {
+			if r.Bound(s) {
 				_ = s.Retire() // clients may get there until Close, as without it
 			}
 		}
@@ -117,7 +120,7 @@ func (r *Result) takeBack(s Socket) error {
 	switch {
 	case r.held[s.Listener]:
 		return nil
-	case s.Origin == Bind:
+	case r.Bound(s):
 		return s.Close()
 	}
 	return s.FD.Close()

@@ -108,7 +108,19 @@ func watch(above, below *sock.FD) error {
 
 // hasRoom tells whether the store takes one descriptor more. When it does, it has
 // also taken all that were pushed before: it drops nothing as long as it has room.
+//
+// It asks twice before it says no: a manager that executes itself anew is between two
+// epoll instances for a moment.
 func (s *Store) hasRoom(ctx context.Context) (bool, error) {
+	room, err := s.sendCanary(ctx)
+	if room || err != nil {
+		return room, err
+	}
+	return s.sendCanary(ctx)
+}
+
+// sendCanary tells whether a canary was taken.
+func (s *Store) sendCanary(ctx context.Context) (taken bool, err error) {
 	c, err := newCanary()
 	if err != nil {
 		return false, err

@@ -22,19 +22,26 @@ type Options struct {
 type Store struct {
 	manager Manager
 	max     int
+	came    bool // something was in it at the start
 	kept    atomic.Pointer[inventory]
 
 	turn    chan struct{} // full while somebody talks to the manager
 	overdue []string      // removals that could not be sent; for who has the turn
 }
 
-// Open takes charge of the store in which back was found. It removes what is stale,
-// and tries whether anything is kept at all.
-//
-// The error is [ErrNoStore] when nothing is, and nothing came back either. A
-// manager that does not answer at all is waited for until ctx ends.
+// Open is [New] and [Store.Probe]. A Store that cannot be used is not given.
 func Open(ctx context.Context, m Manager, back Returned, o Options) (*Store, error) {
-	s := &Store{manager: m, max: o.Max, turn: make(chan struct{}, 1)}
+	s := New(m, back, o)
+	if err := s.Probe(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// New takes charge of the store in which back was found, and does not talk to the
+// manager yet.
+func New(m Manager, back Returned, o Options) *Store {
+	s := &Store{manager: m, max: o.Max, turn: make(chan struct{}, 1), came: !back.empty()}
 	kept := newInventory()
 	for _, h := range slices.Concat(back.Known, back.Foreign) {
 		kept.add(h.Name, identifyHeld(h))
@@ -47,19 +54,26 @@ func Open(ctx context.Context, m Manager, back Returned, o Options) (*Store, err
 		s.overdue = append(s.overdue, stale.Name)
 	}
 	s.kept.Store(kept)
+	return s
+}
 
+// Probe removes what is stale, and tries whether anything is kept at all.
+//
+// The error is [ErrNoStore] when nothing is, and nothing came back either. A manager
+// that does not answer is waited for until ctx ends; then it can be tried again.
+func (s *Store) Probe(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil {
-		return nil, fmt.Errorf("open the descriptor store: %w", err)
+		return fmt.Errorf("open the descriptor store: %w", err)
 	}
 	defer s.end()
 	room, err := s.hasRoom(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open the descriptor store: %w", err)
+		return fmt.Errorf("open the descriptor store: %w", err)
 	}
-	if !room && back.empty() {
-		return nil, ErrNoStore
+	if !room && !s.came {
+		return ErrNoStore
 	}
-	return s, nil
+	return nil
 }
 
 // Len is how many descriptors are in the store, foreign ones too.

@@ -2,11 +2,8 @@ package config
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"unicode/utf8"
 )
@@ -43,62 +40,6 @@ func parserFor(file string) (parser, []Problem) {
 			Hint: "it must be .toml, .yaml, .yml or .json",
 		}}
 	}
-}
-
-// readFile reads a regular file or a pipe, at most maxSize and one more byte.
-func readFile(ctx context.Context, file string) ([]byte, []Problem) {
-	data, err := readInTime(ctx, file)
-	if err == nil {
-		return data, nil
-	}
-	reason := err
-	var pathError *os.PathError
-	if errors.As(err, &pathError) {
-		reason = pathError.Err
-	}
-	problem := Problem{File: file, Message: "cannot read: " + reason.Error(), cause: fmt.Errorf("read config: %w", err)}
-	if errors.Is(err, context.DeadlineExceeded) {
-		problem.Hint = "it is a pipe to which nobody writes, or on a mount that does not answer"
-	}
-	return nil, []Problem{problem}
-}
-
-// reads has a place for each reading that may hang. Each that does holds a thread.
-var reads = make(chan struct{}, 4)
-
-// readInTime gives up on the file when ctx ends: nothing else ends a reading from a
-// mount that does not answer, which goes on then and is in nobody's way.
-func readInTime(ctx context.Context, file string) ([]byte, error) {
-	type content struct {
-		data []byte
-		err  error
-	}
-	done := make(chan content, 1)
-	select {
-	case reads <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("earlier attempts hang: %w", ctx.Err())
-	}
-	go func() {
-		data, err := readLimited(file)
-		<-reads
-		done <- content{data, err}
-	}()
-	select {
-	case c := <-done:
-		return c.data, c.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("it does not come: %w", ctx.Err())
-	}
-}
-
-func readLimited(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read from
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
 // parseFile parses the content of a file. A UTF-8 byte order mark is skipped.

@@ -3,8 +3,6 @@ package config
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"time"
 
 	"github.com/knadh/koanf/v2"
 )
@@ -18,16 +16,11 @@ type Source struct {
 	Overrides    Overrides // flags
 }
 
-// readPatience is how long Load waits for the file.
-const readPatience = 5 * time.Second
-
-// Load reads, merges and validates a configuration: [Source.Read] with five seconds,
-// then [Inputs.Parse]. Every error is an [*Error]. It wraps fs.ErrNotExist if there is
+// Load reads, merges and validates a configuration: [Source.Read], then
+// [Inputs.Parse]. Every error is an [*Error]. It wraps fs.ErrNotExist if there is
 // no configuration at all and fs.ErrPermission if the file may not be read.
 func Load(src Source) (*Config, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
-	defer cancel()
-	in, err := src.Read(ctx)
+	in, err := src.Read(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -38,31 +31,6 @@ func Load(src Source) (*Config, error) {
 // name says the format; name is never opened.
 func Parse(name string, data []byte, environ []string, over Overrides) (*Config, error) {
 	return Inputs{File: name, Data: data, Environ: environ, Overrides: over}.Parse()
-}
-
-// Read reads the file, at most as much of it as a configuration may have, and
-// gathers it with the rest that decides the configuration. It judges nothing but
-// the extension. An error is one of those of [Load]; it wraps that of ctx if the file
-// did not come in time.
-func (s Source) Read(ctx context.Context) (Inputs, error) {
-	in := Inputs{File: s.File, Environ: relevant(s.Environ), Overrides: s.Overrides}
-	if s.File == "" {
-		return in, nil
-	}
-	if _, problems := parserFor(s.File); problems != nil {
-		return Inputs{}, &Error{Problems: problems}
-	}
-	data, problems := readFile(ctx, s.File)
-	if problems == nil {
-		in.Data = data
-		return in, nil
-	}
-	unread := &Error{Problems: problems}
-	if s.FileOptional && errors.Is(unread, fs.ErrNotExist) {
-		in.Missing = true
-		return in, nil
-	}
-	return Inputs{}, unread
 }
 
 // build lays the environment and the flags over the document. If nothing is

@@ -126,14 +126,17 @@ func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
 		clients[i] = r.dial()
 		require.NoError(t, ping(t, clients[i]))
 	}
-	goOn := make(chan struct{})
-	stopped := r.relay.loops[0].post(func(*loop) { <-goOn })
-	require.True(t, stopped)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	require.True(t, r.relay.loops[0].post(func(*loop) {
+		close(stopped)
+		<-goOn
+		r.relay.began = r.relay.began.Add(-idle - sweep/2) // so long, in which the loop did not look
+	}))
+	<-stopped
 	for _, c := range clients {
 		_, err := io.WriteString(c, "x")
 		require.NoError(t, err)
 	}
-	time.Sleep(2*idle + sweep) // nothing happens in the loop
 	close(goOn)
 	for _, c := range clients {
 		_, err := io.ReadFull(c, make([]byte, 1))

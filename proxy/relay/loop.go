@@ -97,11 +97,12 @@ func newLoop(r *Relay, index int) (*loop, error) {
 func (l *loop) run() {
 	defer l.close()
 	for !l.stopped {
-		n, err := unix.EpollWait(l.epfd, l.events[:], l.waitTimeout())
+		wait := l.waitTimeout()
+		n, err := unix.EpollWait(l.epfd, l.events[:], wait)
 		if err != nil && err != unix.EINTR {
 			panic(fmt.Sprintf("epoll_wait: %v", err)) // EBADF or EINVAL: the loop itself is wrong
 		}
-		l.tellTime()
+		l.tellTime(wait)
 		for i := range max(n, 0) {
 			l.dispatch(&l.events[i])
 		}
@@ -118,12 +119,13 @@ func (l *loop) run() {
 	}
 }
 
-// tellTime reads the clock. A loop that was stopped for long, by a signal or a busy
-// host, first hears what has happened, before it ends what seems to have been quiet.
-func (l *loop) tellTime() {
+// tellTime reads the clock after a wait of so many milliseconds at most. A loop that was
+// stopped, by a signal or a busy host, first hears what has happened, before it ends what
+// seems to have been quiet.
+func (l *loop) tellTime(wait int) {
 	before := l.now
 	l.now = l.relay.clock()
-	if l.now-before > 2*int64(sweep) {
+	if l.now-before > int64(wait)*int64(time.Millisecond)+4*int64(tick) {
 		l.ticked, l.swept = l.now, l.now
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -49,25 +48,4 @@ func TestAnAddressOfSomebodyElseIsNotWaitedFor(t *testing.T) {
 	d.sockets.leaving.last = time.Now().Add(-lateClose * 19 / 20)
 	_, err = d.acquire(wants, nil)
 	require.ErrorIs(t, err, unix.EADDRINUSE, "in the end")
-}
-
-func TestOfWhatIsMissingEachIsNamedOnce(t *testing.T) {
-	d := &daemon{until: t.Context()}
-	taken, _ := occupied(t)
-	free, release := occupied(t)
-	release()
-	free[0].Name = "free"
-	got, missing, err := d.acquireRest(append(taken, free...), nil)
-	require.NoError(t, err)
-	require.Len(t, got.Listeners, 1)
-	assert.Equal(t, "free", got.Listeners[0].Name)
-	require.NoError(t, got.Close())
-	require.Len(t, missing, 1)
-	require.ErrorIs(t, missing, unix.EADDRINUSE)
-	assert.Len(t, Problems(missing), 1)
-
-	_, _, err = d.acquireRest(taken, nil)
-	require.ErrorIs(t, err, unix.EADDRINUSE, "nothing can be had")
-	var several severalError
-	require.ErrorAs(t, err, &several)
 }

@@ -17,28 +17,6 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/metrics"
 )
 
-// AskError is a socket by which the instance is asked and that cannot be opened.
-type AskError struct {
-	Socket string // "control socket /run/x.sock", "metrics address tcp://127.0.0.1:9117"
-	Err    error  // wraps the errno
-	Hint   string // what a person can do about it, "" = not known
-}
-
-// Error is like "control socket /run/x.sock: in use by process 12 (holdfast)".
-func (e *AskError) Error() string { return e.Socket + ": " + e.Err.Error() }
-
-func (e *AskError) Unwrap() error { return e.Err }
-
-// askError drops the address that an error of listen names: the AskError names it.
-func askError(socket string, err error) *AskError {
-	e := &AskError{Socket: socket, Err: err, Hint: sock.Hint(err)}
-	var le *sock.ListenError
-	if errors.As(err, &le) {
-		e.Err = le.Err
-	}
-	return e
-}
-
 // listenControl makes the control socket, for this user alone, and the last
 // element of its directory where that is missing.
 func listenControl(path string) (*sock.Listener, error) {
@@ -143,14 +121,11 @@ func (d *daemon) reopenAsks() {
 	next, err := d.openAsks(d.current.config.Global)
 	d.serveAsks(d.current.asks, next)
 	d.current.asks = next
-	reason := ""
-	if err != nil {
-		reason = err.Error()
+	if err != nil && (d.unasked == nil || err.Error() != d.unasked.Error()) {
+		d.logProblems("not served", err)
 	}
-	if reason != "" && reason != d.unasked {
-		d.log.Error("cannot be asked", "error", reason)
-	}
-	d.unasked = reason
+	d.unasked = err
+	d.showProblems()
 }
 
 func (d *daemon) asksInService() asks {
@@ -190,7 +165,7 @@ func (a asks) closeOthers(keep asks) error {
 func (d *daemon) serveAsks(former, next asks) {
 	for one := range next.each {
 		if !former.has(one) {
-			d.start(one)
+			d.serveAsk(one)
 		}
 	}
 	for one := range former.each {
@@ -206,8 +181,8 @@ type failure struct {
 	err error
 }
 
-// start lets a server answer until it is stopped. Its socket is its own from now on.
-func (d *daemon) start(one *asked) {
+// serveAsk lets a server answer until it is stopped. Its socket is its own from now on.
+func (d *daemon) serveAsk(one *asked) {
 	ctx, cancel := context.WithCancel(context.Background())
 	one.stop = cancel
 	d.serving.Go(func() {

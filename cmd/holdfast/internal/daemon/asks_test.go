@@ -114,9 +114,13 @@ func TestTrafficGoesOnWhenNobodyCanAskAnyMore(t *testing.T) {
 		d.run(signals)
 		close(ended)
 	}()
-	d.failures <- failure{&asked{}, net.ErrClosed}
+	control := d.current.asks.control
+	control.stop() // it would not end like this by itself
+	<-control.closed
+	d.failures <- failure{control, net.ErrClosed}
 	book.eventually(t, "cannot be asked any more")
 	r := &running{config: cfg}
+	r.eventually(t, status.Running) // it is made again
 	requireEcho(t, r.dial(t))
 	signals.stop <- "SIGTERM"
 	signals.stop <- "SIGTERM"
@@ -142,7 +146,8 @@ func TestAMetricsAddressMayGrow(t *testing.T) {
 	s.write(t)
 	_, err := r.reload(t)
 	require.NoError(t, err)
-	response, err := http.Get("http://127.0.0.2" + port + "/metrics")
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://127.0.0.2" + port + "/metrics")
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	assert.Equal(t, http.StatusOK, response.StatusCode)

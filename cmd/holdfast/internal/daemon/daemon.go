@@ -46,12 +46,13 @@ type daemon struct {
 	environ []string       // what the manager says to this process and its successors
 
 	current *generation // in service
-	missing bool        // a part of it is not, as that could not be had at the start
+	refusal error       // why the configuration, as it was last read, is not
+	unasked error       // why one of its asks is missing
 	kept    kept        // what the holder keeps of it
+	unkept  bool        // it does not keep all
 	sockets holding
 	keep    *keeping
 	idle    idleWatch
-	unasked string      // why one of the asks is missing, "" = none is
 	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
 	tookOver  string    // from whom, "" = nobody
@@ -105,6 +106,9 @@ func (d *daemon) run(signals *signals) {
 			if !d.offering.active {
 				d.reopenAsks()
 				d.complete()
+				if d.unkept {
+					d.keepLate()
+				}
 			}
 			d.tellStatus()
 		}
@@ -125,14 +129,6 @@ func (d *daemon) Status() status.Status {
 	return s
 }
 
-// number is that of the generation in service, or of the one before a restart.
-func (d *daemon) number() uint64 {
-	if d.current == nil {
-		return d.kept.Current.Number
-	}
-	return d.current.number
-}
-
 // isStopping tells whether the end has begun. It may be called from any goroutine.
 func (d *daemon) isStopping() bool {
 	select {
@@ -151,7 +147,7 @@ func (d *daemon) stop(further <-chan string) {
 		d.stepBack()
 	} else {
 		d.tell(d.notify.Stopping)
-		d.handsOn.Store(d.offering.active || d.isSucceeded()) // who is taking over has the sockets, too
+		d.handsOn.Store(d.offering.active || d.hasSuccessor()) // who is taking over has the sockets, too
 	}
 	drain, over := d.drain(d.current.config.Global.DrainTimeout, further)
 	d.sockets.closeIdle()

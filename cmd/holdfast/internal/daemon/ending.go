@@ -12,7 +12,7 @@ import (
 // host makes it slow, and not to know costs clients.
 const askPatience = 5 * time.Second
 
-// isSucceeded tells whether another process is to go on with the sockets when this one
+// hasSuccessor tells whether another process is to go on with the sockets when this one
 // ends. If so the holder keeps them, with who is in their queues. If not, those are
 // served, further clients are refused, and the holder keeps nothing.
 //
@@ -21,7 +21,7 @@ const askPatience = 5 * time.Second
 // sockets are left with the holder, which drops them if it was a stop: the wrong guess
 // costs those who are in a queue then, and the other one would cost every client of a
 // restart.
-func (d *daemon) isSucceeded() bool {
+func (d *daemon) hasSuccessor() bool {
 	if !d.keep.exists() {
 		return false
 	}

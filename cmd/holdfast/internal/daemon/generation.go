@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
-	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -26,44 +25,52 @@ const lookupPatience = 5 * time.Second
 // wants, or one that wants them and was not in service yet: the next start serves
 // either.
 type generation struct {
-	number uint64
-	inputs config.Inputs
-	config *config.Config
-	got    *activation.Result // the sockets of its listeners
-	asks   asks
-	pushed []string // names under which the store got what it had not
+	number  uint64
+	inputs  config.Inputs
+	config  *config.Config
+	got     *activation.Result      // the sockets of its listeners
+	missing activation.AcquireError // those that could not be had
+	asks    asks
+	pushed  []string // names under which the store got what it had not
 }
 
-// prepare opens what a configuration needs and the instance has not.
+// prepare opens what a configuration needs and the instance has not. Its error tells all
+// that cannot be had.
 func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
 	g, err := newGeneration(number, inputs)
 	if err != nil {
 		return nil, err
 	}
+	var failed severalError
 	if g.asks, err = d.openAsks(g.config.Global); err != nil {
-		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
+		failed = append(failed, err)
 	}
 	if g.got, err = d.acquire(wants(g.config), sources); err != nil {
-		return nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
+		failed = append(failed, err)
+	}
+	if len(failed) > 0 {
+		if g.got != nil {
+			g.got.Retire()
+			failed = appendError(failed, g.got.Close())
+		}
+		return nil, appendError(failed, g.asks.closeOthers(d.asksInService()))
 	}
 	return g, nil
 }
 
-// prepareRest is prepare for a start that has something to lose. What cannot be had is
-// missing then, and tells why.
-func (d *daemon) prepareRest(number uint64, inputs config.Inputs, sources ...*activation.Source) (g *generation, missing severalError, err error) {
-	if g, err = newGeneration(number, inputs); err != nil {
-		return nil, nil, err
+// prepareRest is prepare for a start that has something to lose: what cannot be had is
+// missing.
+func (d *daemon) prepareRest(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
+	g, err := newGeneration(number, inputs)
+	if err != nil {
+		return nil, err
 	}
-	var unasked error
-	g.asks, unasked = d.openAsks(g.config.Global)
-	if g.got, missing, err = d.acquireRest(wants(g.config), sources); err != nil {
-		return nil, nil, errors.Join(err, g.asks.closeOthers(d.asksInService()))
+	g.got, g.missing = d.sockets.acquireRest(wants(g.config), sources)
+	if len(g.got.Listeners) == 0 {
+		return nil, errors.Join(g.missing, g.got.Close())
 	}
-	if unasked != nil {
-		missing = append(missing, unasked)
-	}
-	return g, missing, nil
+	g.asks, d.unasked = d.openAsks(g.config.Global)
+	return g, nil
 }
 
 func newGeneration(number uint64, inputs config.Inputs) (*generation, error) {
@@ -105,27 +112,42 @@ func (d *daemon) keepGeneration(g *generation) error {
 	if g.pushed, err = d.keep.push(d.until, own, k); err != nil {
 		return err
 	}
-	d.kept = k
+	d.kept, d.unkept = k, false
 	return nil
+}
+
+// keepIfPossible is keepGeneration where it is better to serve what does not outlive this
+// process than not to serve; it is tried again. It tells whether it is kept.
+func (d *daemon) keepIfPossible(g *generation) bool {
+	err := d.keepGeneration(g)
+	if err != nil && !d.unkept {
+		d.log.Error("not kept when this process ends", "error", err.Error())
+	}
+	d.unkept = err != nil
+	return err == nil
 }
 
 // commit puts a generation into service. It fails only if until is canceled.
 func (d *daemon) commit(g *generation) ([]status.Change, error) {
 	for _, s := range g.got.Idle {
 		if s.Origin != activation.Systemd {
-			d.sockets.leaving.add(s, d.number())
+			d.sockets.leaving.add(s, d.current.number)
 		}
 	}
 	names, cancel := context.WithTimeout(d.until, lookupPatience)
 	defer cancel()
 	changes, err := d.engine.Apply(names, d.plan(g))
 	if err != nil {
+		for _, s := range g.got.Idle {
+			d.sockets.leaving.remove(s) // they stay in service
+		}
 		return nil, errors.Join(err, d.abandon(g))
 	}
 	former := d.asksInService()
 	d.current = g
 	d.serveAsks(former, g.asks)
 	d.sockets.settle(g.got)
+	d.showProblems()
 	d.level.Set(levelOf(g.config.Global.LogLevel))
 	d.idle.stop()
 	d.idle = d.newIdleWatch()
@@ -134,15 +156,11 @@ func (d *daemon) commit(g *generation) ([]status.Change, error) {
 
 // plan is a generation as the engine takes it.
 func (d *daemon) plan(g *generation) proxy.Plan {
-	held := make(map[*sock.Listener]bool, len(d.sockets.inService))
-	for _, s := range d.sockets.inService {
-		held[s.Listener] = true
-	}
 	p := proxy.Plan{Generation: g.number, Config: g.config}
 	for _, l := range g.got.Listeners {
 		for _, s := range l.Sockets {
 			served := d.served(l.Name, s)
-			served.Bound = s.Origin == activation.Bind && !held[s.Listener]
+			served.Bound = g.got.Bound(s)
 			p.Sockets = append(p.Sockets, served)
 		}
 	}

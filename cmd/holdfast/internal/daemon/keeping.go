@@ -44,29 +44,31 @@ type keeping struct {
 	promised bool                          // somebody keeps, whether he answers or not
 	identity string                        // tells the holder from others, "" = there is none
 	client   *keeper.Client                // nil = the holder is no keeper
-	connect  func(ctx context.Context, back fdstore.Returned) (*fdstore.Store, error)
-	back     fdstore.Returned // what the holder has at the start
+	untried  *fdstore.Store                // the one to be tried; of who opens
+	renewed  func() *fdstore.Store         // makes one for a keeper that has nothing
 	removals removals
 }
 
-// openKeeping finds out whether there is a holder. back is what it has already.
-func openKeeping(notify *systemd.Notifier, client *keeper.Client, back fdstore.Returned, log *slog.Logger) *keeping {
-	k := &keeping{log: log, identity: holderIdentity(notify), client: client, back: back}
+// openKeeping finds out whether there is a holder, before until ends. back is what it
+// has already.
+func openKeeping(until context.Context, notify *systemd.Notifier, client *keeper.Client, back fdstore.Returned, log *slog.Logger) *keeping {
+	k := &keeping{log: log, identity: holderIdentity(notify), client: client}
 	if notify == nil {
 		return k
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	ctx, cancel := context.WithTimeout(until, openPatience)
 	defer cancel()
 	most := systemd.StoreFromEnv()
+	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
 	if client == nil {
 		if unit, err := systemd.AskUnit(ctx); err == nil {
+			k.promised = k.promised || unit.StoreMax > 0
 			most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
 		}
 	}
-	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
-	k.connect = func(ctx context.Context, back fdstore.Returned) (*fdstore.Store, error) {
-		return fdstore.Open(ctx, notify, back, fdstore.Options{Max: most})
-	}
+	o := fdstore.Options{Max: most}
+	k.untried = fdstore.New(notify, back, o)
+	k.renewed = func() *fdstore.Store { return fdstore.New(notify, fdstore.Returned{}, o) }
 	if err := k.open(ctx); err != nil {
 		log.Warn("not kept when this process ends, for now", "reason", err.Error())
 	}
@@ -76,10 +78,10 @@ func openKeeping(notify *systemd.Notifier, client *keeper.Client, back fdstore.R
 // open talks to the holder for the first time, and again while it is silent. The error
 // tells that it did not answer.
 func (k *keeping) open(ctx context.Context) error {
-	store, err := k.connect(ctx, k.back)
+	err := k.untried.Probe(ctx)
 	switch {
 	case err == nil:
-		k.store.Store(store)
+		k.store.Store(k.untried)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		k.silent.Store(true)
 		return err
@@ -88,25 +90,6 @@ func (k *keeping) open(ctx context.Context) error {
 	}
 	k.silent.Store(false)
 	return nil
-}
-
-// await returns when a silent holder has answered, or ctx ends.
-func (k *keeping) await(ctx context.Context) {
-	for patience := openPatience; ctx.Err() == nil; patience = min(2*patience, keepPatience) {
-		attempt, cancel := context.WithTimeout(ctx, patience)
-		err := k.open(attempt)
-		cancel()
-		if err == nil {
-			return
-		}
-	}
-}
-
-// renew begins anew with a keeper that has nothing.
-func (k *keeping) renew() {
-	k.store.Store(nil)
-	k.silent.Store(true)
-	k.back = fdstore.Returned{}
 }
 
 // names are those of all that the holder has.
@@ -126,8 +109,8 @@ func (k *keeping) isLate() bool { return k.promised && k.silent.Load() }
 // holder is who keeps.
 func (k *keeping) holder() string {
 	switch {
-	case !k.exists():
-		return status.HolderNone
+	case k.store.Load() == nil:
+		return status.HolderNone // also while it is silent
 	case k.client != nil:
 		return status.HolderKeeper
 	}
@@ -214,7 +197,8 @@ func (k *keeping) drop(ctx context.Context, which func(name string) bool) {
 	if store == nil {
 		return
 	}
-	if err := k.remove(ctx, slices.DeleteFunc(store.Names(), func(name string) bool { return !which(name) })...); err != nil {
+	err := k.remove(ctx, slices.DeleteFunc(store.Names(), func(name string) bool { return !which(name) })...)
+	if err != nil && !errors.Is(err, context.Canceled) { // which is a stop
 		k.log.Warn("cannot take descriptors out of the store", "error", err.Error())
 	}
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"slices"
+
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
 // awaitHolder has everything kept when a holder that was silent at the start answers.
@@ -25,14 +27,31 @@ func (d *daemon) keepLate() {
 	if !d.keep.exists() {
 		return
 	}
-	if err := d.keepGeneration(d.current); err != nil {
-		d.log.Error("not kept when this process ends", "error", err.Error())
-		return
-	}
-	needed := append(d.sockets.leaving.names(), stateName(d.current.number))
+	needed := d.sockets.leaving.names()
 	for _, s := range d.sockets.inService {
 		needed = append(needed, storedName(s))
 	}
-	d.keep.drop(d.until, func(name string) bool { return isOurs(name) && !slices.Contains(needed, name) })
-	d.log.Info("kept when this process ends, from now on")
+	d.keep.drop(d.until, func(name string) bool { return sock.IsStoreName(name) && !slices.Contains(needed, name) })
+	if d.keepIfPossible(d.current) {
+		d.log.Info("kept when this process ends, from now on")
+	}
+}
+
+// await returns when a silent holder has answered, or ctx ends.
+func (k *keeping) await(ctx context.Context) {
+	for patience := openPatience; ctx.Err() == nil; patience = min(2*patience, keepPatience) {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		err := k.open(attempt)
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// renew begins anew with a keeper that has nothing.
+func (k *keeping) renew() {
+	k.store.Store(nil)
+	k.silent.Store(true)
+	k.untried = k.renewed()
 }

@@ -39,12 +39,13 @@ func TestAManagerThatAnswersLateKeepsFromThenOn(t *testing.T) {
 	s.server = echo(t).String()
 	s.write(t)
 	l := s.lifeOf(t, path, nil, "FDSTORE=20")
-	assert.Equal(t, status.HolderSystemd, l.status().Holder)
+	assert.Equal(t, status.HolderNone, l.status().Holder)
 	requireEcho(t, s.dial(t, "web"))
 	require.ErrorContains(t, l.reload(), "does not answer")
 
 	m := wakesUp()
-	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, 2*keepPatience, 10*time.Millisecond, "the store has %v", m.Names())
+	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, 2*keepPatience, 10*time.Millisecond)
+	assert.Equal(t, status.HolderSystemd, l.status().Holder)
 	require.NoError(t, l.reload())
 	l.end(unix.SIGKILL)
 	waiting := s.dial(t, "web")
@@ -113,6 +114,6 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	delete(s.listen, "web")
 	s.write(t)
 	require.NoError(t, third.reload())
-	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, patience, time.Millisecond, "%v", m.Names())
+	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, patience, time.Millisecond)
 	assert.NotContains(t, m.Names(), "socket/ffffff")
 }

@@ -2,82 +2,12 @@ package daemon
 
 import (
 	"context"
-	"log/slog"
+	"errors"
 	"slices"
 
 	"github.com/holdfast-proxy/holdfast/activation"
-	"github.com/holdfast-proxy/holdfast/activation/sock"
-	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/proxy"
 )
-
-// tookBack is what the holder kept for this process.
-type tookBack struct {
-	store   fdstore.Returned
-	sockets *activation.Source
-	kept    kept // zero when nothing was kept, or nothing that this version can read
-}
-
-// takeBack takes what came from the store out of what came from socket units.
-func takeBack(units *activation.Source, log *slog.Logger) tookBack {
-	stored := units.Split(isStored, activation.Store)
-	held := make([]fdstore.Held, len(stored.Offers))
-	for i, o := range stored.Offers {
-		held[i] = fdstore.Held(o)
-	}
-	stored.Offers = nil
-	back := tookBack{store: fdstore.Reconcile(held, isOurs), sockets: stored}
-	for _, s := range back.store.Stale {
-		log.Warn("stored descriptor dropped", "name", s.Name, "reason", s.Reason)
-	}
-	for _, f := range back.store.Foreign {
-		log.Warn("stored descriptor left alone: this version does not know it", "name", f.Name)
-	}
-	known := back.store.Known
-	back.store.Known = nil
-	for _, h := range known {
-		if sock.IsStoreName(h.Name) {
-			back.store.Known = append(back.store.Known, h)
-			back.sockets.Offers = append(back.sockets.Offers, activation.Offer(h))
-			continue
-		}
-		k, err := readKept(h.FD)
-		if err != nil {
-			// It would keep the place, and the name, of one that can be read.
-			log.Warn("kept configuration dropped", "name", h.Name, "error", err.Error())
-			back.store.Stale = append(back.store.Stale, fdstore.Stale{Name: h.Name, Reason: err.Error()})
-			_ = h.FD.Close()
-			continue
-		}
-		back.store.Known = append(back.store.Known, h)
-		if k.Current.Number > back.kept.Current.Number {
-			back.kept = k
-		}
-	}
-	return back
-}
-
-// close closes the copies of what the store goes on keeping and this process needs no
-// more.
-func (b tookBack) close() {
-	_ = b.sockets.Close()
-	for _, h := range b.store.Foreign {
-		_ = h.FD.Close()
-	}
-	for _, h := range b.store.Known {
-		if !sock.IsStoreName(h.Name) {
-			_ = h.FD.Close()
-		}
-	}
-}
-
-func readKept(fd *sock.FD) (kept, error) {
-	content, err := fdstore.ReadMemfd(fd.Raw(), mostKept)
-	if err != nil {
-		return kept{}, err
-	}
-	return decodeKept(content)
-}
 
 // leftoverPlans tell how to serve who waits in the queues of sockets that came from the
 // store, or from another process, and that the configuration does not want any more: by the last one
@@ -94,13 +24,24 @@ func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 			plans = append(plans, p)
 		}
 	}
-	for _, s := range left {
-		d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
-		if err := d.closeSocket(s); err != nil {
-			d.log.Warn("cannot close socket", "socket", s.Info.String(), "error", err.Error())
-		}
-	}
+	d.giveUp(left)
 	return plans
+}
+
+// giveUp closes sockets of which no configuration says how to serve who waits there.
+func (d *daemon) giveUp(sockets []activation.Socket) {
+	var names []string
+	for _, s := range sockets {
+		d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
+		names = append(names, storedName(s))
+	}
+	errs := []error{d.keep.remove(d.until, names...)}
+	for _, s := range sockets {
+		errs = append(errs, s.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		d.log.Warn("cannot close sockets", "error", err.Error())
+	}
 }
 
 // serveLeftovers serves and closes leftovers, the oldest first. Told to stop meanwhile it
@@ -139,6 +80,7 @@ func (d *daemon) planFor(former keptGeneration, sockets []activation.Socket) (p 
 // and is of no use is named, and given up; sockets of units stay for a later reload.
 func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 	var left []activation.Socket
+	var useless []string
 	got.Unwanted = slices.DeleteFunc(got.Unwanted, func(u activation.Unwanted) bool {
 		s, isSocket := u.Socket()
 		if isSocket && u.Origin != activation.Systemd {
@@ -147,7 +89,7 @@ func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 		}
 		d.log.Warn("descriptor not used", "name", u.Name, "origin", string(u.Origin), "socket", u.Info.String(), "reason", u.Reason)
 		if u.Origin == activation.Store {
-			d.dropFromStore(u.Name)
+			useless = append(useless, u.Name)
 		}
 		if !isSocket {
 			_ = u.FD.Close() // where it came from has it too
@@ -157,14 +99,11 @@ func (d *daemon) leftovers(got *activation.Result) []activation.Socket {
 	for _, c := range got.Duplicates {
 		d.log.Debug("second descriptor of a socket closed", "name", c.Name, "socket", c.Addr.String(), "origin", string(c.Origin))
 		if c.Origin == activation.Store {
-			d.dropFromStore(c.Name)
+			useless = append(useless, c.Name)
 		}
 	}
-	return left
-}
-
-func (d *daemon) dropFromStore(name string) {
-	if err := d.keep.remove(context.Background(), name); err != nil {
-		d.log.Warn("cannot take a descriptor out of the store", "name", name, "error", err.Error())
+	if err := d.keep.remove(d.until, useless...); err != nil {
+		d.log.Warn("cannot take descriptors out of the store", "error", err.Error())
 	}
+	return left
 }

@@ -1,34 +1,35 @@
 package daemon
 
-// complete tries again what could not be had at the start, as long as something is
-// missing.
+// complete tries again what could not be had at the start.
 func (d *daemon) complete() {
-	if !d.missing {
+	if len(d.current.missing) == 0 {
 		return
 	}
-	g, missing, err := d.prepareRest(d.current.number, d.current.inputs)
+	g, err := newGeneration(d.current.number, d.current.inputs)
 	if err != nil {
+		return // it was understood before: this cannot be
+	}
+	g.got, g.missing = d.sockets.acquireRest(wants(g.config), nil)
+	g.asks = d.current.asks
+	if len(g.missing) > 0 && !g.hasBound() {
+		_ = d.abandon(g) // nothing was opened for it
 		return
 	}
-	if len(missing) > 0 && g.sockets() == d.current.sockets() {
-		_ = d.abandon(g) // nothing was bound for it
-		return
+	d.keepIfPossible(g)
+	if _, err := d.commit(g); err != nil {
+		return // told to stop
 	}
-	if _, err := d.replaceBy(g); err != nil {
-		return
-	}
-	if d.missing = len(missing) > 0; d.missing {
-		d.refused(missing)
-		return
-	}
-	d.log.Info("nothing is missing any more", "generation", g.number)
+	d.log.Info("serving what was missing", "generation", g.number, "missing", len(g.missing))
 }
 
-// sockets is how many a generation has.
-func (g *generation) sockets() int {
-	n := 0
+// hasBound tells whether a socket was bound for the generation.
+func (g *generation) hasBound() bool {
 	for _, l := range g.got.Listeners {
-		n += len(l.Sockets)
+		for _, s := range l.Sockets {
+			if g.got.Bound(s) {
+				return true
+			}
+		}
 	}
-	return n
+	return false
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -48,17 +49,16 @@ func TestARestartServesWhatCanBeHadAndTheRestLater(t *testing.T) {
 	requireEcho(t, waiting)
 	requireEcho(t, s.dial(t, "web"))
 	for _, missing := range []string{"listener web (unix", "listener other (unix", "control socket", "metrics address"} {
-		second.log.eventually(t, "configuration refused: "+missing)
+		second.log.eventually(t, "not served: "+missing)
 	}
-	assert.NotContains(t, second.log.String(), "no socket unit")
 
 	for _, l := range squatters {
 		require.NoError(t, l.Close())
 	}
-	second.log.eventually(t, "nothing is missing any more")
+	second.log.eventually(t, "serving what was missing")
+	require.Eventually(t, func() bool { return second.status().Listeners.LastError == "" }, patience, time.Millisecond)
 	now := second.status()
 	assert.EqualValues(t, 1, now.Generation)
-	assert.Empty(t, now.Listeners.LastError)
 	assert.Len(t, origins(now), 3)
 	for _, at := range []string{path, s.dir + "/other.sock"} {
 		conn, err := net.Dial("unix", at)
@@ -86,6 +86,64 @@ func TestWithNothingToLoseATakenAddressIsTheEnd(t *testing.T) {
 	assert.Contains(t, first.log.String(), "address already in use")
 }
 
+// Of two things that are wrong the one that is mended must not hide the other.
+func TestABrokenFileIsShownUntilAReloadSucceeds(t *testing.T) {
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	path := s.dir + "/web.sock"
+	s.listen["web"] = append(s.listen["web"], "unix://"+path)
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+
+	require.NoError(t, os.Remove(path))
+	squatter, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.file, []byte("x = ["), 0o600))
+	second := s.live(t, m)
+	said := func() string { return second.status().Listeners.LastError }
+	require.Eventually(t, func() bool { return strings.Contains(said(), path) }, patience, time.Millisecond)
+	assert.Contains(t, said(), s.file+":1:")
+	require.Error(t, second.reload())
+	assert.Contains(t, said(), path)
+
+	require.NoError(t, squatter.Close())
+	second.log.eventually(t, "serving what was missing")
+	require.Eventually(t, func() bool { return !strings.Contains(said(), path) }, patience, time.Millisecond)
+	assert.Contains(t, said(), s.file+":1:")
+	s.write(t)
+	require.NoError(t, second.reload())
+	assert.Empty(t, said())
+}
+
+func TestAReloadTellsAllThatIsInTheWay(t *testing.T) {
+	s := newSite(t)
+	r := s.serving(t)
+	squatter, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer squatter.Close()
+	taken := "tcp://" + squatter.Addr().String()
+	s.listen["more"] = []string{taken, freeAddress(t)}
+	s.global = []string{"metrics = '" + taken + "'", "control_socket = '" + s.dir + "/none/such/control.sock'"}
+	open := listening()
+	s.write(t)
+	_, err = r.reload(t)
+	for _, text := range []string{"control socket", "metrics"} {
+		assert.ErrorContains(t, err, text)
+	}
+	assert.Equal(t, open, listening(), "nothing of it is left")
+	s.global = s.global[1:]
+	s.write(t)
+	_, err = r.reload(t)
+	for _, text := range []string{"control socket", "listener more"} {
+		assert.ErrorContains(t, err, text)
+	}
+	assert.Equal(t, open, listening(), "nothing of it is left")
+	r.stop(t)
+}
+
 func TestAFileThatDoesNotComeRefusesAReloadAndIsNoHindranceToAStop(t *testing.T) {
 	s := newSite(t)
 	r := s.serving(t)
@@ -94,9 +152,16 @@ func TestAFileThatDoesNotComeRefusesAReloadAndIsNoHindranceToAStop(t *testing.T)
 	_, err := r.reload(t)
 	require.ErrorContains(t, err, "it does not come")
 	r.signal(t, unix.SIGHUP)
-	r.stop(t)
-	open, err := os.OpenFile(s.file, os.O_RDWR, 0) // who reads it yet goes on
-	require.NoError(t, err)
-	time.Sleep(10 * time.Millisecond)
-	require.NoError(t, open.Close())
+	r.signal(t, unix.SIGTERM)
+	assert.Less(t, r.end(t), 4*time.Second, "it would have waited five for the file")
+	require.Eventually(t, func() bool { // who reads it goes on until the pipe ends
+		open, err := os.OpenFile(s.file, os.O_RDWR, 0)
+		return err == nil && open.Close() == nil && !strings.Contains(stacks(), "config.readLimited")
+	}, patience, time.Millisecond)
+}
+
+// stacks are those of all goroutines.
+func stacks() string {
+	text := make([]byte, 1<<20)
+	return string(text[:runtime.Stack(text, true)])
 }

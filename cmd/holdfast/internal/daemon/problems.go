@@ -55,3 +55,43 @@ func Problems(err error) []control.Problem {
 	}
 	return problems
 }
+
+// appendError appends what is an error.
+func appendError(all severalError, err error) severalError {
+	if err != nil {
+		all = append(all, err)
+	}
+	return all
+}
+
+// refused notes why the configuration, as it is now, is not in service.
+func (d *daemon) refused(err error) {
+	d.refusal = err
+	d.logProblems("configuration refused", err)
+	d.showProblems()
+}
+
+// showProblems has status show why the configuration is not in service, or what of the
+// one that is cannot be had.
+func (d *daemon) showProblems() {
+	all := appendError(nil, d.refusal)
+	if len(d.current.missing) > 0 {
+		all = append(all, d.current.missing)
+	}
+	all = appendError(all, d.unasked)
+	reason := ""
+	if len(all) > 0 {
+		reason = all.Error()
+	}
+	d.engine.Refused(reason)
+}
+
+func (d *daemon) logProblems(what string, err error) {
+	for _, p := range Problems(err) {
+		attrs := []any{"generation", d.current.number}
+		if p.Hint != "" {
+			attrs = append(attrs, "hint", p.Hint)
+		}
+		d.log.Error(what+": "+p.Error, attrs...)
+	}
+}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
-	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -60,6 +58,8 @@ func (d *daemon) reload() (status.Reload, error) {
 	case err != nil:
 		d.refused(err)
 	default:
+		d.refusal = nil
+		d.showProblems()
 		d.log.LogAttrs(d.until, slog.LevelInfo, "reloaded", reloadAttrs(done)...)
 	}
 	d.tellStatus()
@@ -68,7 +68,7 @@ func (d *daemon) reload() (status.Reload, error) {
 
 // change makes the configuration, as it is now, the one in service.
 func (d *daemon) change() ([]status.Change, error) {
-	inputs, err := d.readConfig()
+	inputs, err := d.source.Read(d.until)
 	if err != nil {
 		return nil, err
 	}
@@ -76,39 +76,10 @@ func (d *daemon) change() ([]status.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := d.replaceBy(g)
-	d.missing = d.missing && err != nil
-	return changes, err
-}
-
-// replaceBy puts a prepared generation into service, and has it kept.
-func (d *daemon) replaceBy(g *generation) ([]status.Change, error) {
 	if err := d.keepGeneration(g); err != nil {
 		return nil, errors.Join(err, d.abandon(g))
 	}
 	return d.commit(g)
-}
-
-// readPatience is how long the file may take: that of a mount that does not answer, or a
-// pipe to which nobody writes, would stop everything.
-const readPatience = 5 * time.Second
-
-func (d *daemon) readConfig() (config.Inputs, error) {
-	ctx, cancel := context.WithTimeout(d.until, readPatience)
-	defer cancel()
-	return d.source.Read(ctx)
-}
-
-// refused notes why a configuration is not in service.
-func (d *daemon) refused(err error) {
-	d.engine.Refused(err.Error())
-	for _, p := range Problems(err) {
-		attrs := []any{"generation", d.current.number}
-		if p.Hint != "" {
-			attrs = append(attrs, "hint", p.Hint)
-		}
-		d.log.Error("configuration refused: "+p.Error, attrs...)
-	}
 }
 
 func reloadAttrs(done status.Reload) []slog.Attr {

@@ -2,43 +2,12 @@ package daemon
 
 import (
 	"errors"
-	"net/netip"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation"
-	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/proxy"
-	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
-
-// wants are the listeners of a configuration.
-func wants(cfg *config.Config) []activation.Want {
-	list := make([]activation.Want, len(cfg.Listeners))
-	for i, l := range cfg.Listeners {
-		list[i] = activation.Want{Name: l.Name, TakesAny: l.TakesAny()}
-		for _, a := range l.Listen {
-			list[i].Addrs = append(list[i].Addrs, socketAddr(a))
-		}
-	}
-	return list
-}
-
-// socketAddr is the identity of the socket that a configured address means. The
-// configuration has only literal addresses for listeners.
-func socketAddr(a config.Address) sock.Addr {
-	if a.Network == "unix" {
-		return sock.Unix(a.Path)
-	}
-	host, _ := netip.ParseAddr(a.Host) // the zero Addr, which is every address, for none
-	at := netip.AddrPortFrom(host, a.Port)
-	if a.Network == "udp" {
-		return sock.UDP(at)
-	}
-	return sock.TCP(at)
-}
 
 // holding is the sockets of this instance. The engine serves them; who opened and who
 // closes them is told apart here.
@@ -100,7 +69,8 @@ func (d *daemon) retire(s activation.Socket) {
 // closeSocket gives up a socket that no loop uses any more. One that the holder keeps
 // goes from there first: who is killed in between finds it again, and drains it.
 func (d *daemon) closeSocket(s activation.Socket) error {
-	left := d.sockets.leaving.remove(s)
+	left := d.sockets.leaving.closing(s)
+	defer d.sockets.leaving.closed()
 	switch {
 	case s.Origin == activation.Systemd && !d.isStopping():
 		return nil // it is idle now, and a later configuration may want it
@@ -108,90 +78,4 @@ func (d *daemon) closeSocket(s activation.Socket) error {
 		return s.FD.Close() // whoever listens on has its path too
 	}
 	return errors.Join(d.keep.removeOne(storedName(s)), s.Close())
-}
-
-// leaving are the sockets that no listener wants any more and that are open yet, as
-// there may be clients in their queues; each with the last generation that served it.
-// Its methods may be called from any goroutine.
-type leaving struct {
-	mu      sync.Mutex
-	sockets map[*sock.Listener]leavingSocket
-	last    time.Time // when one of them went
-}
-
-type leavingSocket struct {
-	activation.Socket
-	generation uint64
-}
-
-func (l *leaving) add(s activation.Socket, generation uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.sockets == nil {
-		l.sockets = make(map[*sock.Listener]leavingSocket)
-	}
-	l.sockets[s.Listener] = leavingSocket{s, generation}
-}
-
-// remove is called before a socket is closed, and tells whether it was leaving.
-func (l *leaving) remove(s activation.Socket) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, leaves := l.sockets[s.Listener]
-	delete(l.sockets, s.Listener)
-	l.last = time.Now()
-	return leaves
-}
-
-func (l *leaving) includes(s activation.Socket) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, leaves := l.sockets[s.Listener]
-	return leaves
-}
-
-// has tells whether there are any of a generation.
-func (l *leaving) has(generation uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, s := range l.sockets {
-		if s.generation == generation {
-			return true
-		}
-	}
-	return false
-}
-
-// gone is when the addresses of those that leave, or have left, are free for certain:
-// not later than lateClose from now.
-func (l *leaving) gone(now time.Time) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.sockets) > 0 {
-		return now.Add(lateClose)
-	}
-	return l.last.Add(lateClose)
-}
-
-// names are those under which they are in the store, or would be.
-func (l *leaving) names() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var names []string
-	for _, s := range l.sockets {
-		names = append(names, storedName(s.Socket))
-	}
-	return names
-}
-
-// listeners are those beside which another socket may be bound. mu is held, as none of
-// them may be closed while that goes on.
-func (l *leaving) listeners() []*sock.Listener {
-	var all []*sock.Listener
-	for one, s := range l.sockets {
-		if s.Origin != activation.Systemd {
-			all = append(all, one)
-		}
-	}
-	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
@@ -74,7 +75,7 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	defer passed.Close()
 	back := takeBack(passed, d.log)
 	defer back.close()
-	inputs, unread := d.readConfig()
+	inputs, unread := d.source.Read(d.until)
 	if unread != nil && mode == TakeoverAlways {
 		return unread
 	}
@@ -90,7 +91,7 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	if over != nil {
 		back.store.Known = append(back.store.Known, over.stored...)
 	}
-	d.keep = openKeeping(d.notify, d.client, back.store, d.log)
+	d.keep = openKeeping(d.until, d.notify, d.client, back.store, d.log)
 	switch {
 	case over == nil:
 		return d.serveAlone(passed, back, inputs, unread)
@@ -137,19 +138,22 @@ func (d *daemon) serveAlone(units *activation.Source, back tookBack, inputs conf
 		return errors.Join(err, d.abandon(g))
 	}
 	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
-	if err := d.keepGeneration(g); err != nil {
-		// Better to serve what does not outlive this process than not to serve.
-		d.log.Error("not kept when this process ends", "error", err.Error())
-	}
+	d.keepIfPossible(g)
 	if _, err := d.commit(g); err != nil {
 		d.tell(d.notify.Stopping)
-		d.handsOn.Store(d.isSucceeded())
+		d.handsOn.Store(d.hasSuccessor())
 		d.engine.Stop(d.until, proxy.Ending{Leave: true})
 		return err
 	}
 	d.serveLeftovers(leftovers)
 	if refusal != nil {
 		d.refused(refusal)
+	}
+	if len(g.missing) > 0 {
+		d.logProblems("not served", g.missing)
+	}
+	if d.unasked != nil {
+		d.logProblems("not served", d.unasked)
 	}
 	return nil
 }
@@ -163,10 +167,9 @@ func (d *daemon) startEngine(g *generation) (err error) {
 }
 
 // firstGeneration prepares the configuration as it is now. If that cannot be served
-// and there is something to lose, the instance goes on with the one that was in service
-// before, or with as much of it as can be had: a mistake in a file, or somebody in the
-// way of one address, must not cost the clients of the others. refusal says what is
-// wrong then.
+// and there is something to lose, the instance goes on with what there is: a mistake in
+// a file, or somebody in the way of one address, must not cost the clients of the
+// others. refusal says what is wrong with the configuration then.
 func (d *daemon) firstGeneration(inputs config.Inputs, unread error, units, stored *activation.Source) (g *generation, refusal, err error) {
 	last, err := d.kept.Current, unread
 	if err == nil {
@@ -179,21 +182,43 @@ func (d *daemon) firstGeneration(inputs config.Inputs, unread error, units, stor
 	if err == nil || errors.Is(err, context.Canceled) || last.Number == 0 && len(stored.Offers) == 0 {
 		return g, nil, err
 	}
-	switch {
-	case last.Number == 0:
+	if last.Number == 0 {
 		last = keptGeneration{Number: 1, Inputs: inputs}
-	case !inputs.Equal(last.Inputs):
-		if g, lastErr := d.prepare(last.Number, last.Inputs, units, stored); lastErr == nil {
-			return g, err, nil
-		}
 	}
-	g, missing, restErr := d.prepareRest(last.Number, last.Inputs, units, stored)
-	if restErr != nil {
+	g, lastErr := d.lastResort(last, units, stored)
+	switch {
+	case errors.Is(lastErr, context.Canceled):
+		return nil, nil, lastErr
+	case lastErr != nil:
 		return nil, nil, err
+	case !inputs.Equal(last.Inputs):
+		refusal = err
 	}
-	d.missing = true
-	if !inputs.Equal(last.Inputs) {
-		missing = append(severalError{err}, missing...)
+	return g, refusal, nil
+}
+
+// lastResort prepares the configuration that was in service before, or as much of it as
+// can be had.
+func (d *daemon) lastResort(last keptGeneration, units, stored *activation.Source) (*generation, error) {
+	g, err := d.prepare(last.Number, last.Inputs, units, stored)
+	if err == nil || errors.Is(err, context.Canceled) {
+		return g, err
 	}
-	return g, missing, nil
+	return d.prepareRest(last.Number, last.Inputs, units, stored)
+}
+
+// watch looks after the service manager's watchdog, where interval is not 0, and after
+// who keeps, until unwatch.
+func (d *daemon) watch(interval time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.unwatch = cancel
+	if interval > 0 {
+		d.serving.Go(func() { d.watchdog(ctx, interval) })
+	}
+	if d.keep.silent.Load() {
+		d.serving.Go(func() { d.awaitHolder(ctx) })
+	}
+	if d.keep.client != nil {
+		d.serving.Go(func() { d.followKeeper(ctx) })
+	}
 }

@@ -225,9 +225,7 @@ func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
 		t.giveUp()
 		return err
 	}
-	if err := d.keepGeneration(g); err != nil {
-		d.log.Error("not kept when this process ends", "error", err.Error())
-	}
+	d.keepIfPossible(g)
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		return err
@@ -243,7 +241,7 @@ func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
 	if next != nil && next.Addr().Path == g.config.Global.HandoverSocket {
 		next := &asked{at: next.Addr().Path, socket: next, serve: d.serveHandover, closed: make(chan struct{})}
 		d.current.asks.handover = next
-		d.start(next)
+		d.serveAsk(next)
 	} else if next != nil {
 		_ = next.Close() // the configuration names another path
 	}

@@ -27,7 +27,6 @@ const farewell = 5 * time.Second
 func newTelling(notify *systemd.Notifier, log *slog.Logger) *telling {
 	t := &telling{log: log, ended: make(chan struct{})}
 	if notify == nil {
-		close(t.ended)
 		return t
 	}
 	t.queue = make(chan func() error, mostUntold)

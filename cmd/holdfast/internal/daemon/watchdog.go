@@ -10,22 +10,6 @@ import (
 // half of the interval at most.
 const watchdogPart = 4
 
-// watch looks after the service manager's watchdog, where interval is not 0, and after
-// who keeps, until unwatch.
-func (d *daemon) watch(interval time.Duration) {
-	ctx, cancel := context.WithCancel(context.Background())
-	d.unwatch = cancel
-	if interval > 0 {
-		d.serving.Go(func() { d.watchdog(ctx, interval) })
-	}
-	if d.keep.silent.Load() {
-		d.serving.Go(func() { d.awaitHolder(ctx) })
-	}
-	if d.keep.client != nil {
-		d.serving.Go(func() { d.followKeeper(ctx) })
-	}
-}
-
 // watchdog tells the service manager that the instance works, until ctx ends: not that
 // this goroutine runs, but that every event loop turns. A manager that is not told for
 // the whole interval kills and restarts the service.
