@@ -49,7 +49,7 @@ func TestAClientThatComesBetweenTheLookAndRestIsServedOn(t *testing.T) {
 func TestWhoComesWhileRestLooksIsServedOnOrByTheNextStart(t *testing.T) {
 	const rounds = 200
 	socket, address, _ := handed(t, "web", true)
-	defer socket.Close() // as systemd has it all the time
+	defer func() { _ = socket.Close() }() // as systemd has it all the time
 	cfg := proxying(t, echoServer(t))
 	start := func() *Engine {
 		fd, err := unix.FcntlInt(uintptr(socket.FD), unix.F_DUPFD_CLOEXEC, 0)

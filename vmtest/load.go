@@ -23,6 +23,7 @@ type Load struct {
 	Streams  int           // connections that are kept open, per address; 0 = 4, -1 = none
 	Callers  int           // clients that connect again and again, per address; 0 = 2, -1 = none
 	Pause    time.Duration // of a caller between two connections, on average; 0 = 25 ms
+	Hold     time.Duration // of a caller's connection, at most: each lasts a random time; 0 = one exchange
 	Patience time.Duration // without an answer, after which a client gives up; 0 = 20 s
 }
 
@@ -44,6 +45,9 @@ func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
 	args := []string{"load", "--streams=" + count(l.Streams, 4), "--callers=" + count(l.Callers, 2)}
 	if l.Pause > 0 {
 		args = append(args, "--pause="+l.Pause.String())
+	}
+	if l.Hold > 0 {
+		args = append(args, "--hold="+l.Hold.String())
 	}
 	if l.Patience > 0 {
 		args = append(args, "--patience="+l.Patience.String())

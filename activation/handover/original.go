@@ -14,7 +14,8 @@ import (
 // called one at a time. What they return as an error is told to the replacement, and
 // the session goes on.
 type Original interface {
-	// Sockets lends all listening sockets. They stay open, and all there are, until
+	// Sockets lends all listening sockets, and what else the replacement can use, under
+	// names with a "/". They stay open, and all there are, until
 	// Abandoned is called or Shutdown has succeeded: a reload meanwhile has to wait.
 	Sockets() []Socket
 

@@ -26,7 +26,8 @@ func (l *load) keepCalling(ctx context.Context, a address) {
 }
 
 // call opens a connection, says something, says that this was all, and reads
-// the answer to its end.
+// the answer to its end. Half of what it has to say it keeps back for up to hold:
+// whatever ends the connection meanwhile is noticed.
 func (l *load) call(a address) error {
 	conn, err := dial(a, l.patience)
 	if err != nil {
@@ -36,7 +37,11 @@ func (l *load) call(a address) error {
 	_ = conn.SetDeadline(time.Now().Add(l.patience)) // fails on closed connections only
 	said := make([]byte, callSize)
 	newPattern(rand.Uint64()).next(said)
-	if _, err := conn.Write(said); err != nil {
+	if _, err := conn.Write(said[:callSize/2]); err != nil {
+		return err
+	}
+	time.Sleep(rand.N(l.hold + 1))
+	if _, err := conn.Write(said[callSize/2:]); err != nil {
 		return err
 	}
 	if err := conn.CloseWrite(); err != nil {

@@ -21,6 +21,7 @@ type load struct {
 	streams  int           // kept open, per address
 	callers  int           // that open one connection after the other, per address
 	pause    time.Duration // of a caller between two connections, on average
+	hold     time.Duration // at most, of a caller's connection; each is held a random time
 	patience time.Duration // without progress, after which a connection counts as lost
 	log      io.Writer     // gets the first errors of clients when they happen
 	tally    *tally
@@ -35,6 +36,7 @@ func runLoad(args []string) error {
 	flags.IntVar(&l.streams, "streams", 4, "connections to keep open, per address")
 	flags.IntVar(&l.callers, "callers", 2, "clients that connect anew again and again, per address")
 	flags.DurationVar(&l.pause, "pause", 25*time.Millisecond, "of a caller between two connections, on average")
+	flags.DurationVar(&l.hold, "hold", 0, "how long a caller keeps each connection, at most")
 	flags.DurationVar(&l.patience, "patience", 20*time.Second, "how long a client waits for progress")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,50 +37,77 @@ func serve(t *testing.T, a address, handle func(halfCloser)) address {
 
 var anyPort = address{"tcp", "127.0.0.1:0"}
 
-// loadFor puts addresses under load for a moment after every client was served,
-// or for as long as that may take.
-func loadFor(t *testing.T, moment time.Duration, l load, addresses ...address) wire.LoadReport {
+// loadUntil puts addresses under load until every client was served and what they
+// have seen is enough, or until the first is lost.
+func loadUntil(t *testing.T, enough func(wire.LoadReport) bool, l load, addresses ...address) wire.LoadReport {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	l.pause, l.log = time.Millisecond, t.Output()
+	l.pause, l.log = time.Millisecond, stopper{t.Output(), stop}
 	if l.patience == 0 {
-		l.patience = 5 * time.Second
+		l.patience = 30 * time.Second
 	}
 	return l.run(ctx, addresses, func() error {
-		time.AfterFunc(moment, stop)
+		go func() {
+			for ; !enough(l.tally.soFar()) && ctx.Err() == nil; sleep(ctx, time.Millisecond) {
+			}
+			stop()
+		}()
 		return nil
 	})
+}
+
+// never is for clients that are lost.
+func never(wire.LoadReport) bool { return false }
+
+// stopper stops at the first error that is logged.
+type stopper struct {
+	log  io.Writer
+	stop func()
+}
+
+func (s stopper) Write(b []byte) (int, error) {
+	s.stop()
+	return s.log.Write(b)
+}
+
+func (t *tally) soFar() wire.LoadReport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.r
 }
 
 func TestAGoodServerLosesNobody(t *testing.T) {
 	tcp := serve(t, anyPort, echo)
 	unix := serve(t, address{"unix", filepath.Join(t.TempDir(), "s")}, echo)
-	r := loadFor(t, 200*time.Millisecond, load{streams: 3, callers: 2}, tcp, unix)
+	again := func(r wire.LoadReport) bool { // more than one call, and than the first pieces
+		return r.New.OK > 4 && r.StreamBytes > int64(6*pieces[0])
+	}
+	r := loadUntil(t, again, load{streams: 3, callers: 2}, tcp, unix)
 	assert.Zero(t, r.New.Bad())
 	assert.Zero(t, r.Streams.Bad())
 	assert.Equal(t, 6, r.Streams.OK)
-	assert.Greater(t, r.New.OK, 4)
-	assert.Greater(t, r.StreamBytes, int64(6*pieces[0]), "more than the first piece of each")
+	assert.True(t, again(r), "%+v", r)
 	assert.Empty(t, r.Errors)
 }
 
 func TestEachWayToLoseAClientIsCounted(t *testing.T) {
 	tests := map[string]struct {
-		server func(halfCloser)
-		count  func(wire.Outcomes) int
+		server   func(halfCloser)
+		count    func(wire.Outcomes) int
+		patience time.Duration // 0 = long
 	}{
 		"reset": {func(c halfCloser) {
 			_, _ = io.ReadFull(c, make([]byte, 1))
 			_ = c.(*net.TCPConn).SetLinger(0)
 			_ = c.Close()
-		}, func(o wire.Outcomes) int { return o.Reset }},
+		}, func(o wire.Outcomes) int { return o.Reset }, 0},
 		"cut": {func(c halfCloser) {
 			_, _ = io.CopyN(c, c, 1)
 			_ = c.CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
-		}, func(o wire.Outcomes) int { return o.Cut }},
+		}, func(o wire.Outcomes) int { return o.Cut }, 0},
 		"wrong": {func(c halfCloser) {
 			b := make([]byte, 1)
 			_, _ = io.ReadFull(c, b)
@@ -87,23 +116,17 @@ func TestEachWayToLoseAClientIsCounted(t *testing.T) {
 			_ = c.CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
-		}, func(o wire.Outcomes) int { return o.Wrong }},
+		}, func(o wire.Outcomes) int { return o.Wrong }, 0},
 		"timeout": {func(c halfCloser) {
 			<-t.Context().Done()
 			_ = c.Close()
-		}, func(o wire.Outcomes) int { return o.Timeout }},
+		}, func(o wire.Outcomes) int { return o.Timeout }, 300 * time.Millisecond},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := serve(t, anyPort, test.server)
-			r := loadFor(t, 0, load{streams: 1, callers: 1, patience: 300 * time.Millisecond}, a)
-			for what, o := range map[string]wire.Outcomes{"new": r.New, "streams": r.Streams} {
-				assert.NotZero(t, test.count(o), "%s: %+v", what, o)
-				assert.Equal(t, o.Bad(), test.count(o), "%s: %+v %v", what, o, r.Errors)
-			}
-			assert.NotEmpty(t, r.Errors)
-			assert.LessOrEqual(t, len(r.Errors), maxErrors)
+			assertLost(t, test.count, test.patience, a)
 		})
 	}
 }
@@ -113,24 +136,73 @@ func TestWhereNobodyListensClientsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	closed := address{"tcp", l.Addr().String()}
 	require.NoError(t, l.Close())
-	missing := address{"unix", filepath.Join(t.TempDir(), "missing")}
-	r := loadFor(t, 0, load{streams: 1, callers: 1}, closed, missing)
-	assert.NotZero(t, r.New.Refused)
-	assert.Equal(t, r.New.Bad(), r.New.Refused)
-	assert.NotZero(t, r.Streams.Refused)
-	assert.Zero(t, r.New.OK+r.Streams.OK)
+	for _, a := range []address{closed, {"unix", filepath.Join(t.TempDir(), "missing")}} {
+		assertLost(t, func(o wire.Outcomes) int { return o.Refused }, 0, a)
+	}
+}
+
+// assertLost checks that a caller and a stream are lost at a, each in the way that
+// count counts.
+func assertLost(t *testing.T, count func(wire.Outcomes) int, patience time.Duration, a address) {
+	t.Helper()
+	for _, l := range []load{{callers: 1, patience: patience}, {streams: 1, patience: patience}} {
+		r := loadUntil(t, never, l, a)
+		o, none := r.New, r.Streams
+		if l.streams > 0 {
+			o, none = none, o
+		}
+		assert.NotZero(t, count(o), "%v: %+v", a, r)
+		assert.Equal(t, o.Bad(), count(o), "%v: %+v", a, r)
+		assert.Zero(t, none, "%v: %+v", a, r)
+		assert.NotEmpty(t, r.Errors)
+	}
+}
+
+func TestOfManyErrorsTheFirstAreSpeltOut(t *testing.T) {
+	tally := newTally(1, nil, io.Discard)
+	for range 2 * maxErrors {
+		tally.called(anyPort, syscall.ECONNREFUSED)
+	}
+	r := tally.report()
+	assert.Equal(t, 2*maxErrors, r.New.Refused)
+	assert.Len(t, r.Errors, maxErrors)
+}
+
+func TestAHeldConnectionThatEndsEarlyIsLost(t *testing.T) {
+	const early, hold = 50 * time.Millisecond, time.Second
+	tests := map[string]struct {
+		end   func(halfCloser)
+		count func(wire.Outcomes) int
+	}{
+		"reset": {func(c halfCloser) { _ = c.(*net.TCPConn).SetLinger(0) }, func(o wire.Outcomes) int { return o.Reset }},
+		"cut":   {func(c halfCloser) { _ = c.CloseWrite() }, func(o wire.Outcomes) int { return o.Cut + o.Reset }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := serve(t, anyPort, func(c halfCloser) {
+				_ = c.SetDeadline(time.Now().Add(early))
+				_, _ = io.Copy(c, c)
+				test.end(c)
+				_ = c.Close()
+			})
+			r := loadUntil(t, never, load{callers: 20, hold: hold}, a)
+			assert.NotZero(t, test.count(r.New), "%+v", r.New)
+			assert.Equal(t, r.New.Bad(), test.count(r.New), "%+v", r.New)
+		})
+	}
 }
 
 func TestAPauseOfTheServerIsAGap(t *testing.T) {
 	const pause = 300 * time.Millisecond
-	began := time.Now()
+	var calls atomic.Int32
 	a := serve(t, anyPort, func(c halfCloser) {
-		if since := time.Since(began); since > 100*time.Millisecond && since < 100*time.Millisecond+pause {
+		if calls.Add(1) == 3 { // after the first, with which the report begins
 			time.Sleep(pause)
 		}
 		echo(c)
 	})
-	r := loadFor(t, time.Second, load{callers: 1}, a)
+	r := loadUntil(t, func(r wire.LoadReport) bool { return r.New.OK >= 4 }, load{callers: 1}, a)
 	assert.Zero(t, r.New.Bad())
 	assert.GreaterOrEqual(t, r.NewGap, pause)
 }
@@ -144,7 +216,7 @@ func TestAFullQueueOfAUnixSocketMakesClientsWait(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) { require.NoError(t, unix.Listen(int(fd), 0)) }))
 	a := address{"unix", path}
-	first, err := dial(a, time.Second)
+	first, err := dial(a, 30*time.Second)
 	require.NoError(t, err)
 	defer first.Close()
 
@@ -157,7 +229,7 @@ func TestAFullQueueOfAUnixSocketMakesClientsWait(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		_, _ = l.Accept()
 	}()
-	second, err := dial(a, 5*time.Second)
+	second, err := dial(a, 30*time.Second)
 	require.NoError(t, err)
 	_ = second.Close()
 }

@@ -32,12 +32,16 @@ const (
 // "Agent.Put" and "Agent.Get".
 const Service = "Agent"
 
-// Command is a program to run to its end.
+// Command is a program to run to its end, which is that of all it has started, too.
 type Command struct {
 	Args    []string
 	Stdin   []byte
-	Timeout time.Duration // after it the program is killed, with all that it started; > 0
+	Timeout time.Duration // after it the program is killed; > 0
 }
+
+// MaxOutput is how much of each output of a Command a Result has, in bytes. Of more
+// it has the beginning and the end, and between them how much was cut out.
+const MaxOutput = 16 << 20
 
 // Result is how a Command ended.
 type Result struct {
