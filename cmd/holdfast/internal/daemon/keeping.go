@@ -44,7 +44,7 @@ type keeping struct {
 	promised bool                          // somebody keeps, whether he answers or not
 	identity string                        // tells the holder from others, "" = there is none
 	client   *keeper.Client                // nil = the holder is no keeper
-	untried  *fdstore.Store                // the one to be tried; of who opens
+	untried  atomic.Pointer[fdstore.Store] // the one to be tried
 	renewed  func() *fdstore.Store         // makes one for a keeper that has nothing
 	removals removals
 }
@@ -67,7 +67,7 @@ func openKeeping(until context.Context, notify *systemd.Notifier, client *keeper
 		}
 	}
 	o := fdstore.Options{Max: most}
-	k.untried = fdstore.New(notify, back, o)
+	k.untried.Store(fdstore.New(notify, back, o))
 	k.renewed = func() *fdstore.Store { return fdstore.New(notify, fdstore.Returned{}, o) }
 	if err := k.open(ctx); err != nil {
 		log.Warn("not kept when this process ends, for now", "reason", err.Error())
@@ -78,10 +78,11 @@ func openKeeping(until context.Context, notify *systemd.Notifier, client *keeper
 // open talks to the holder for the first time, and again while it is silent. The error
 // tells that it did not answer.
 func (k *keeping) open(ctx context.Context) error {
-	err := k.untried.Probe(ctx)
+	store := k.untried.Load()
+	err := store.Probe(ctx)
 	switch {
 	case err == nil:
-		k.store.Store(k.untried)
+		k.store.Store(store)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		k.silent.Store(true)
 		return err

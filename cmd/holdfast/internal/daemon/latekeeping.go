@@ -53,5 +53,5 @@ func (k *keeping) await(ctx context.Context) {
 func (k *keeping) renew() {
 	k.store.Store(nil)
 	k.silent.Store(true)
-	k.untried = k.renewed()
+	k.untried.Store(k.renewed())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
@@ -55,6 +56,11 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		source: o.Source, version: o.Version, until: until, log: log, level: level,
 		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ,
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
+	}
+	if parent := os.Getppid(); parent > 1 {
+		// Where Yama lets only ancestors take descriptors, a replacement that has the same
+		// parent may, should this process hang. It fails where there is no Yama.
+		_ = pidfd.Allow(parent)
 	}
 	if err := d.serveFrom(activation.FromSystemd(log), o.Takeover); err != nil {
 		d.telling.close()

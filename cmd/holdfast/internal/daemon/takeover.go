@@ -95,7 +95,7 @@ func (d *daemon) meetAt(path string) (*takeover, error) {
 			return t, nil
 		}
 		if errors.Is(err, handover.ErrHung) && s.Process() != nil && d.until.Err() == nil {
-			t, seizeErr := d.seize(s.Process())
+			t, seizeErr := d.seize(s)
 			if seizeErr == nil {
 				return t, nil
 			}
@@ -181,7 +181,8 @@ func (d *daemon) completeSession(ctx context.Context, s *handover.Session, over 
 
 // seize takes the sockets out of an instance that does not answer. It is killed when
 // this one serves.
-func (d *daemon) seize(p *pidfd.Process) (*takeover, error) {
+func (d *daemon) seize(s *handover.Session) (*takeover, error) {
+	p := s.Process()
 	ctx, cancel := context.WithTimeout(d.until, stepPatience)
 	defer cancel()
 	found, err := p.ListeningSockets(ctx)
@@ -201,10 +202,13 @@ func (d *daemon) seize(p *pidfd.Process) (*takeover, error) {
 		step, cancel := context.WithTimeout(ctx, stepPatience)
 		defer cancel()
 		err := end(step, p)
-		onTrial()
+		if err == nil {
+			_ = s.Close()
+			onTrial()
+		}
 		return nil, err
 	}
-	t.giveUp = func() {}
+	t.giveUp = func() { _ = s.Close() }
 	return t, nil
 }
 
