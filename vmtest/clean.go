@@ -2,8 +2,7 @@ package vmtest
 
 import (
 	"context"
-
-	"github.com/stretchr/testify/assert"
+	"fmt"
 
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
@@ -29,7 +28,8 @@ ss -tlnp
 ss -xlnp | grep -e holdfast -e guest`
 
 // cleanScript ends what a scenario has started. A service that drains is not
-// waited for. The arguments are files to remove.
+// waited for. The arguments are files to remove. It fails if units are left, or
+// systemd does not answer.
 const cleanScript = `
 systemctl stop --no-block 'holdfast*' 'vmtest-*'
 systemctl kill --signal=KILL 'holdfast*' 'vmtest-*'
@@ -37,7 +37,8 @@ systemctl stop 'holdfast*' 'vmtest-*'
 systemctl reset-failed
 rm -rf "$@" /run/holdfast
 userdel holdfast
-true`
+left=$(systemctl list-units --plain --no-legend --state=active,reloading,activating,deactivating 'holdfast*' 'vmtest-*') || exit
+[ -z "$left" ] || { echo "still there: $left" >&2; exit 1; }`
 
 func (g *Guest) diagnose() {
 	g.t.Helper()
@@ -53,10 +54,26 @@ func (g *Guest) diagnose() {
 
 func (g *Guest) clean() {
 	g.t.Helper()
+	if err := g.restore(); err != nil {
+		g.t.Errorf("the machine is not as it was before the scenario: %v", err)
+	}
+}
+
+// restore makes the machine as it was before the scenario. One with which that
+// cannot be done is killed: it would fail the next scenario, too.
+func (g *Guest) restore() error {
 	r, err := g.machine.Run(context.Background(), wire.Command{
 		Args: append([]string{"sh", "-c", cleanScript, "sh"}, g.written...), Timeout: patience,
 	})
-	if assert.NoError(g.t, err) && r.TimedOut {
-		g.t.Errorf("the scenario's units do not end: %s", r.Stderr)
+	switch {
+	case err != nil:
+	case r.TimedOut:
+		err = fmt.Errorf("no end within %v: %s", patience, r.Stderr)
+	case r.Code != 0:
+		err = fmt.Errorf("exit code %d: %s", r.Code, r.Stderr)
 	}
+	if err != nil {
+		g.machine.Kill()
+	}
+	return err
 }

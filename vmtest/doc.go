@@ -19,7 +19,8 @@
 // wrote are removed, with the user that holdfast runs as. Anything else that a
 // scenario starts or changes, a unit of another name, a setting of the kernel, an
 // address, would be there for the next one: start commands with Guest.StartUnit,
-// and undo the rest with defer. A machine that a scenario brings down is replaced.
+// and undo the rest with defer. A command that Guest.Run runs ends with all that it has
+// started. A machine that a scenario brings down, or that cannot be cleaned, is replaced.
 // A scenario that fails has the journal of its time and the state of those units in
 // its log, or the console of a machine that is gone.
 //

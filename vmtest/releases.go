@@ -87,8 +87,8 @@ func suites() []string {
 	return names
 }
 
-// ensureMachine boots one if none runs: at the first scenario, and after one that
-// has brought the last machine down.
+// ensureMachine boots one if none runs: at the first scenario, and after one whose
+// machine has gone down, or could not be cleaned.
 func (s *slot) ensureMachine(t *testing.T) {
 	t.Helper()
 	if s.running != nil && s.running.Alive() {
@@ -100,7 +100,7 @@ func (s *slot) ensureMachine(t *testing.T) {
 	}
 	var img *image.Image
 	if s.noImage == nil {
-		img, s.noImage = image.Ensure(context.Background(), cacheDir(), s.release, os.Stderr)
+		img, s.noImage = image.Ensure(t.Context(), cacheDir(), s.release, os.Stderr)
 	}
 	if s.noImage != nil && s.release.Moving {
 		t.Skipf("NOT RUN in %s, no image of it can be made: %v", s.release.Suite, s.noImage)
@@ -109,7 +109,7 @@ func (s *slot) ensureMachine(t *testing.T) {
 	require.NoError(t, s.noBoot)
 	payload, err := programs()
 	require.NoError(t, err)
-	s.running, s.noBoot = machine.Start(context.Background(), machine.Options{
+	s.running, s.noBoot = machine.Start(t.Context(), machine.Options{
 		Image: img, Driver: driver(), Payload: payload, Cache: cacheDir(), Log: os.Stderr,
 	})
 	require.NoError(t, s.noBoot)

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/rpc"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
@@ -56,28 +51,6 @@ func serveOnPort(server *rpc.Server, device string) error {
 	}
 	server.ServeConn(port)
 	return errors.New("the host has gone")
-}
-
-// Run runs a program to its end. That it fails is a result and no error.
-func (agent) Run(c wire.Command, r *wire.Result) error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for pipes that a child in the background holds open
-
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		return err
-	}
-	r.Stdout, r.Stderr = stdout.Bytes(), stderr.Bytes()
-	r.Code = cmd.ProcessState.ExitCode()
-	r.TimedOut = ctx.Err() != nil
-	return nil
 }
 
 // Put writes a file and makes the folders above it.

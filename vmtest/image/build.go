@@ -5,23 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/vmtest/cpio"
 )
 
-// cleanUpPatience is how long a step may take to end when it is told to.
-const cleanUpPatience = 30 * time.Second
-
 // heartbeat is how often a long step says that it is still going on.
 const heartbeat = 15 * time.Second
 
-// build makes the image in dir, which may have the rest of a build that died.
+// build makes the image in dir, which may have the rest of a build that was killed.
 func build(ctx context.Context, r Release, dir string, say func(string, ...any)) error {
 	if err := removeTree(dir); err != nil {
 		return err
@@ -52,6 +46,7 @@ func (i *Image) install(ctx context.Context, say func(string, ...any)) error {
 	args := []string{
 		"--variant=essential", "--format=directory", "--mode=root",
 		"--include=" + strings.Join(recipeList("packages"), ","),
+		"--dpkgopt=force-unsafe-io", // of a build that is cut short, nothing is kept
 		"--dpkgopt=path-exclude=/usr/share/doc/*",
 		"--dpkgopt=path-exclude=/usr/share/man/*",
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
@@ -63,12 +58,11 @@ func (i *Image) install(ctx context.Context, say func(string, ...any)) error {
 	for _, option := range proxyOptions() {
 		args = append(args, "--aptopt="+option)
 	}
-	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, i.Release.Suite, i.Root(), uri)...)
-	cmd.Env = append(os.Environ(), "INITRD=No") // a minute of work for an initrd that nobody boots
 	done := make(chan struct{})
 	defer close(done)
 	go beat(done, say)
-	return runQuietly(cmd)
+	env := []string{"INITRD=No"} // a minute of work for an initrd that nobody boots
+	return runContained(ctx, env, "mmdebstrap", append(args, i.Release.Suite, i.Root(), uri)...)
 }
 
 // beat says every now and then that a step goes on, until done is closed.
@@ -184,46 +178,6 @@ func (i *Image) makeDisk(ctx context.Context) error {
 	if err := os.Truncate(i.Disk(), diskSize); err != nil {
 		return err
 	}
-	return runQuietly(exec.CommandContext(ctx, "mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal",
-		"-E", "lazy_itable_init=1", "-d", i.Root(), i.Disk()))
-}
-
-// runQuietly runs a command that is not to outlive this process, nor its context
-// by much. It may clean up first. Its output is part of the error if it fails.
-func runQuietly(cmd *exec.Cmd) error {
-	runtime.LockOSThread() // the signal is for the end of the thread
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = cleanUpPatience
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd.Args[0], err, lastLines(string(out), 30))
-	}
-	return nil
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// removeTree removes dir, but never what a build that died has left mounted in
-// it: that would be the /dev of this host.
-func removeTree(dir string) error {
-	path, err := filepath.EvalSymlinks(dir) // as the kernel tells it
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return err
-	}
-	if strings.Contains(string(mounts), " "+strings.ReplaceAll(path, " ", `\040`)+"/") {
-		return fmt.Errorf("something is mounted in %s; unmount it", path)
-	}
-	return os.RemoveAll(path)
+	return runContained(ctx, nil, "mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal",
+		"-E", "lazy_itable_init=1", "-d", i.Root(), i.Disk())
 }

@@ -4,8 +4,9 @@
 // What goes into one is the recipe, the files below recipe/. Images are cached by
 // its content: a changed recipe makes a new image, an unchanged one is taken from
 // the cache within a millisecond. Processes that need the same image at the same
-// time wait for the first to have built it. One that dies while it builds leaves
-// nothing that a later one could take for an image.
+// time wait for the first to have built it. One that is killed while it builds
+// leaves no mount, no process, and nothing that a later one could take for an image:
+// only a folder, which the next build removes.
 package image
 
 import (
@@ -23,6 +24,9 @@ import (
 // buildPatience is for a build beside others on a slow line. It takes a minute on
 // an idle host.
 const buildPatience = 15 * time.Minute
+
+// lockPoll is how often to look whether another process has built an image.
+const lockPoll = 100 * time.Millisecond
 
 // Image is a Debian that can be booted. Its files are never written to.
 type Image struct {
@@ -62,7 +66,7 @@ func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return nil, err
 	}
-	lock, err := lockFile(filepath.Join(images, r.Suite+".lock"))
+	lock, err := lockFile(ctx, filepath.Join(images, r.Suite+".lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +83,8 @@ func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*
 	ctx, cancel := context.WithTimeout(ctx, buildPatience)
 	defer cancel()
 	if err := build(ctx, r, unfinished, say); err != nil {
-		return nil, fmt.Errorf("image %s: %w", r.Suite, errors.Join(err, ctx.Err()))
+		// The disk may be full, and half an image is of no use.
+		return nil, fmt.Errorf("image %s: %w", r.Suite, errors.Join(err, ctx.Err(), removeTree(unfinished)))
 	}
 	if err := os.Rename(unfinished, i.dir); err != nil {
 		return nil, err
@@ -93,22 +98,27 @@ func (i *Image) exists() bool {
 	return err == nil
 }
 
-// lockFile waits until no other process has the file locked. Closing it, or the
-// end of the process, unlocks it.
-func lockFile(path string) (*os.File, error) {
+// lockFile waits until no other process has the file locked, or ctx ends. Closing
+// it, or the end of the process, unlocks it.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if err == unix.EINTR {
-			continue
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
 		}
-		if err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			select {
+			case <-time.After(lockPoll):
+				continue
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
-		return f, nil
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 }

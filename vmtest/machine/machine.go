@@ -55,8 +55,8 @@ const (
 	// command is up, before the machine counts as hung.
 	answerPatience = 30 * time.Second
 	// endPatience is for a machine to end after its line has broken: a panic of its
-	// kernel breaks the line first.
-	endPatience = time.Second
+	// kernel breaks the line first, on a busy host a second or more before the end.
+	endPatience = 5 * time.Second
 )
 
 // Machine is a booted image.
@@ -212,7 +212,11 @@ func (m *Machine) Console() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Close ends the machine at once.
+// Kill ends the machine at once, for one that is of no use any more. Its console
+// can still be read.
+func (m *Machine) Kill() { m.process.kill() }
+
+// Close ends the machine at once, and removes all that is left of it.
 func (m *Machine) Close() {
 	if m.process != nil {
 		m.process.kill()

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -97,10 +98,28 @@ func TestCommandsAndFilesOfAMachine(t *testing.T) {
 		require.ErrorContains(t, err, "no such file")
 
 		began := time.Now()
-		r, err = m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo a; sleep 100 & sleep 100"}, Timeout: time.Second})
+		r, err = m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo a; sleep 100 & sleep 100"}, Timeout: 3 * time.Second})
 		require.NoError(t, err)
 		assert.Equal(t, wire.Result{Stdout: []byte("a\n"), Code: -1, TimedOut: true}, r)
 		assert.Less(t, time.Since(began), 20*time.Second)
+
+		const daemon = "setsid sleep 1000 & echo $!; "
+		for _, script := range []string{daemon + "exit 7", daemon + "sleep 1000"} {
+			r, err = m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", script}, Timeout: 3 * time.Second})
+			require.NoError(t, err)
+			pid := strings.TrimSpace(string(r.Stdout))
+			require.NotEmpty(t, pid)
+			r, err = m.Run(t.Context(), wire.Command{Args: []string{"ps", "-o", "args=", pid}, Timeout: time.Minute})
+			require.NoError(t, err)
+			assert.Empty(t, string(r.Stdout), "left of: %s", script)
+		}
+
+		r, err = m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo first; head -c 40M /dev/zero; echo last"}, Timeout: time.Minute})
+		require.NoError(t, err)
+		assert.Less(t, len(r.Stdout), wire.MaxOutput+100)
+		for _, part := range []string{"first\n", "\n(… 25165835 bytes were cut out …)\n", "last\n"} {
+			assert.True(t, bytes.Contains(r.Stdout, []byte(part)), part)
+		}
 
 		f := wire.File{Path: "/srv/new/file", Content: []byte(strings.Repeat("x", 1<<20)), Mode: 0o751}
 		for range 2 { // it replaces one that is there

@@ -44,10 +44,12 @@ func qemuCommand(ctx context.Context, o Options, dir *runDir) (cmd *exec.Cmd, ho
 // qemuArgs are the arguments of every start, with the console on stdout. Without
 // no_timer_check a kernel that is emulated on a busy host finds, now and then,
 // that its timer ticks too seldom, and panics: "IO-APIC + timer doesn't work".
+// Emulation copies byte by byte where the processor says that it is good at that;
+// without erms, guests copy in words, and take a tenth less of the host's time.
 func qemuArgs(o Options, initrd, accel, flag string) []string {
 	return []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-accel", accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-machine", "q35",
+		"-accel", accel, "-cpu", "max,erms=off", "-smp", "2", "-m", "1024", "-machine", "q35",
 		"-serial", "stdio",
 		"-kernel", o.Image.Kernel(), "-initrd", initrd,
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check " + flag,
