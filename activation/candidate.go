@@ -84,11 +84,13 @@ func unfit(i sock.Info) string {
 	return ""
 }
 
+const notFound = "new clients do not find it any more"
+
 // unreachable says why no new client finds a socket; "" when they do. That of a
 // socket unit is left to the unit.
 func unreachable(s Socket) string {
 	if s.Origin.own() && !s.Reachable() {
-		return "new clients do not find it any more"
+		return notFound
 	}
 	return ""
 }

@@ -16,6 +16,17 @@ func Match(wants []Want, sockets []Socket) [][]Socket {
 	return assign(wants, candidates).claimed()
 }
 
+// Wanted tells whether any want would get a descriptor of the sources. They are left as
+// they are.
+func Wanted(wants []Want, sources ...*Source) bool {
+	for _, sockets := range assign(wants, gather(nil, sources)).claimed() {
+		if len(sockets) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // assignment shares candidates out among the wants.
 type assignment struct {
 	wants      []Want
@@ -25,11 +36,28 @@ type assignment struct {
 
 func assign(wants []Want, candidates []*candidate) *assignment {
 	a := &assignment{wants: wants, index: newWantIndex(wants), candidates: candidates}
+	a.findRenamed()
 	a.findCopies()
 	a.byName()
 	a.byAddress()
 	a.leftovers()
 	return a
+}
+
+// findRenamed finds Unix sockets whose file was renamed at the path that a want has.
+func (a *assignment) findRenamed() {
+	for _, c := range a.candidates {
+		if c.socket.Listener == nil || !c.socket.Origin.own() || c.socket.Reachable() {
+			continue
+		}
+		for _, w := range a.wants {
+			for _, addr := range w.Addrs {
+				if addr.Network == "unix" && c.socket.Renamed(addr.Path) && c.problem == notFound {
+					c.problem = ""
+				}
+			}
+		}
+	}
 }
 
 // findCopies marks all but one of the descriptors of each socket. A held one

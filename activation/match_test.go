@@ -109,3 +109,12 @@ func TestASocketOfOneInterfaceGoesByNameOnly(t *testing.T) {
 	r = mustAcquire(t, []activation.Want{want("web", anyPort)}, source)
 	assert.Equal(t, []string{"holdfast.socket: no listener has this name, and only some clients of its address arrive here"}, reasons(r))
 }
+
+func TestWhetherAnythingIsWanted(t *testing.T) {
+	a, b := offer(t, "", anyPort), offer(t, "web", anyPort)
+	units, own := systemd(t, b), from(t, activation.Handover, a)
+	assert.False(t, activation.Wanted([]activation.Want{{Name: "other"}}, units, own))
+	assert.True(t, activation.Wanted([]activation.Want{{Name: "web"}}, units, own))
+	assert.True(t, activation.Wanted([]activation.Want{{Name: "other", Addrs: []sock.Addr{addr(t, a)}}}, units, own))
+	assert.Len(t, units.Offers, 1)
+}

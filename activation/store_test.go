@@ -82,6 +82,24 @@ func TestALeftoverOfAnOlderGenerationIsDrainedWithItsService(t *testing.T) {
 	assert.FileExists(t, path, "it is the new one's")
 }
 
+// HAProxy renames the file of a socket that it has bound.
+func TestASocketWhoseFileWasRenamedGoesToTheListenerOfItsPath(t *testing.T) {
+	bound, path := filepath.Join(t.TempDir(), "bound"), filepath.Join(t.TempDir(), "s")
+	renamed := holdBound(t, sock.Unix(bound))
+	require.NoError(t, os.Rename(bound, path))
+	wants := []activation.Want{want("other", sock.Unix(filepath.Join(t.TempDir(), "o"))), want("web", sock.Unix(path))}
+	r := mustAcquire(t, wants, restart(t, renamed))
+	assert.Equal(t, []string{"store unix " + path}, sockets(r.Listeners[1]))
+
+	r = mustAcquire(t, nil, restart(t, r.Listeners[1].Sockets...))
+	require.Len(t, r.Unwanted, 1)
+	left, ok := r.Unwanted[0].Socket()
+	require.True(t, ok)
+	assert.Equal(t, [][]activation.Socket{nil, {left}}, activation.Match(wants, []activation.Socket{left}))
+	require.NoError(t, left.Close())
+	assert.NoFileExists(t, path)
+}
+
 func TestForeignDescriptorsOfTheStoreAreNotDrained(t *testing.T) {
 	memfd, err := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
 	require.NoError(t, err)

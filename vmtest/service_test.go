@@ -48,7 +48,7 @@ func assertSockets(t *testing.T, g *vmtest.Guest, generation int, sockets ...str
 	assert.Equal(t, "running", s.State)
 	assert.Equal(t, "systemd", s.Holder)
 	slices.Sort(sockets)
-	for end := time.Now().Add(10 * time.Second); !slices.Equal(sockets, socketLines(s)) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !slices.Equal(sockets, socketLines(s)) && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 		s = g.Status()
 	}

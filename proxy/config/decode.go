@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 )
 
@@ -23,6 +24,7 @@ func decode(r *report, merged map[string]any, environ []string) *Config {
 func decodeGlobal(t reader, environ []string) Global {
 	g := DefaultGlobal(environ)
 	parsed(t, "control_socket", &g.ControlSocket, parseSocketPath)
+	g.HandoverSocket = filepath.Join(filepath.Dir(g.ControlSocket), handoverSocket) // two services are told apart by either
 	parsed(t, "handover_socket", &g.HandoverSocket, parseSocketPath)
 	parsed(t, "keep", &g.Keep, oneOf(KeepConnections, KeepListeners))
 	parsed(t, "drain_timeout", &g.DrainTimeout, parseTimeout)

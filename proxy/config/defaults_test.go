@@ -51,3 +51,13 @@ func TestDefaultsOfAnUpstream(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, &Health{Interval: 5 * time.Second, Timeout: time.Second, Rise: 2, Fall: 3}, c.Upstreams[0].Health, "a table switches checks on")
 }
+
+func TestTheHandoverSocketIsBesideTheControlSocket(t *testing.T) {
+	t.Parallel()
+	c, err := parse("f.toml", "[global]\ncontrol_socket = '/run/other/c.sock'\n"+minimalTOML)
+	require.NoError(t, err)
+	assert.Equal(t, "/run/other/handover.sock", c.Global.HandoverSocket)
+	c, err = parse("f.toml", "[global]\ncontrol_socket = '/run/other/c.sock'\nhandover_socket = '/run/holdfast/handover.sock'\n"+minimalTOML)
+	require.NoError(t, err)
+	assert.Equal(t, "/run/holdfast/handover.sock", c.Global.HandoverSocket)
+}

@@ -103,7 +103,7 @@ func TestKeptInputsAreReadForGood(t *testing.T) {
 	require.NoError(t, err)
 	var kept []Inputs
 	require.NoError(t, json.Unmarshal(text, &kept))
-	require.Len(t, kept, 3)
+	require.Len(t, kept, 4)
 
 	c, err := kept[0].Parse()
 	require.NoError(t, err)
@@ -122,6 +122,10 @@ func TestKeptInputsAreReadForGood(t *testing.T) {
 	c, err = kept[2].Parse()
 	require.NoError(t, err, "fields of a later version are ignored")
 	assert.True(t, c.Listeners[0].TakesAny())
+
+	c, err = kept[3].Parse()
+	require.NoError(t, err)
+	assert.Equal(t, []Address{{Network: "unix", Path: "/run/y"}}, c.Listeners[0].Listen)
 
 	for i, in := range kept[:2] {
 		again, err := json.MarshalIndent(in, "  ", "  ")
@@ -184,6 +188,8 @@ func set(field reflect.Value) {
 		*v = []byte("x")
 	case *[]string:
 		*v = []string{"x"}
+	case *map[string][]string:
+		*v = map[string][]string{"x": {"x"}}
 	default:
 		panic("a field of a new kind: " + field.Type().String())
 	}

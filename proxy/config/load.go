@@ -49,6 +49,7 @@ func build(doc document, in Inputs, empty Problem) (*Config, error) {
 		}
 	}
 	c := decode(r, merged.Raw(), in.Environ)
+	adopt(r, c, in.Overrides.Adopted)
 	validate(r, c)
 	if len(c.Listeners) == 0 && len(r.problems) == 0 {
 		empty.Hint = "add a [listener.NAME] table, or use --listen and --upstream"

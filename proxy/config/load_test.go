@@ -65,6 +65,32 @@ func TestBadFlagsAreNamed(t *testing.T) {
 --log-level: global.log_level: unknown value "loud", expected one of "debug", "info", "warn", "error"`, err.Error())
 }
 
+func TestListenersHaveAdoptedAddressesBesideTheirOwn(t *testing.T) {
+	t.Parallel()
+	file := write(t, "f.toml", `
+[listener.own]
+listen = "tcp://:1"
+upstream = "app"
+[listener.none]
+upstream = "app"
+[upstream.app]
+servers = "tcp://127.0.0.1:9000"
+`)
+	c, err := Load(Source{File: file, Overrides: Overrides{Adopted: map[string][]string{
+		"own": {"127.0.0.1:2", "tcp://:1"}, "none": {"unix:///run/x"},
+	}}})
+	require.NoError(t, err)
+	assert.Equal(t, []Address{{Network: "unix", Path: "/run/x"}}, c.Listeners[0].Listen)
+	assert.Equal(t, []Address{{Network: "tcp", Port: 1}, {Network: "tcp", Host: "127.0.0.1", Port: 2}}, c.Listeners[1].Listen)
+
+	_, err = Load(Source{File: file, Overrides: Overrides{Adopted: map[string][]string{
+		"own": nil, "non": nil, "none": {"tcp://:1", "/run/x"},
+	}}})
+	require.EqualError(t, err, `--listener: no listener named "non" (did you mean "none"?)
+--listener: "/run/x" has no scheme (write "unix:///run/x")
+`+file+`:3:1: listener.own.listen[0]: tcp://:1 is already listener.none.listen[0] (first at --listener)`)
+}
+
 func TestLaterSourcesWin(t *testing.T) {
 	t.Parallel()
 	file := write(t, "f.toml", `

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Overrides is what the flags of the command line say, in the words of the
 // configuration. The zero value says nothing. It is part of the persistent form of
@@ -12,6 +15,9 @@ type Overrides struct {
 	HandoverSocket string   `json:"handover_socket,omitempty"` // path
 	LogLevel       string   `json:"log_level,omitempty"`
 	DrainTimeout   string   `json:"drain_timeout,omitempty"` // "0" = at once; no flag of its own, --demo sets it
+
+	// Adopted are addresses that listeners have beside their own, by the listener's name.
+	Adopted map[string][]string `json:"adopted,omitempty"`
 }
 
 func (o Overrides) equal(other Overrides) bool {
@@ -20,7 +26,8 @@ func (o Overrides) equal(other Overrides) bool {
 		o.ControlSocket == other.ControlSocket &&
 		o.HandoverSocket == other.HandoverSocket &&
 		o.LogLevel == other.LogLevel &&
-		o.DrainTimeout == other.DrainTimeout
+		o.DrainTimeout == other.DrainTimeout &&
+		maps.EqualFunc(o.Adopted, other.Adopted, slices.Equal)
 }
 
 // flags is the layer of the command line.
@@ -59,4 +66,32 @@ func flags(r *report, over Overrides) layer {
 		l["upstream"] = map[string]any{DefaultName: upstream}
 	}
 	return l
+}
+
+// adopt gives listeners the addresses that they have beside their own.
+func adopt(r *report, c *Config, adopted map[string][]string) {
+	const flag = "--listener"
+	names := make([]string, len(c.Listeners))
+	for i, l := range c.Listeners {
+		names[i] = l.Name
+	}
+	for _, name := range slices.Sorted(maps.Keys(adopted)) {
+		at := slices.Index(names, name)
+		if at < 0 {
+			r.problems = append(r.problems, place{file: flag}.problem(nil, refuse(didYouMean(name, names), "no listener named %s", short(name))))
+			continue
+		}
+		l := &c.Listeners[at]
+		for _, text := range adopted[name] {
+			a, err := parseListen(text)
+			if err != nil {
+				r.problems = append(r.problems, place{file: flag}.problem(nil, err))
+				continue
+			}
+			if !slices.Contains(l.Listen, a) {
+				r.places[key{"listener", name, "listen"}.item(len(l.Listen)).id()] = place{file: flag}
+				l.Listen = append(l.Listen, a)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -97,6 +98,8 @@ func hintFor(err error) string {
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return notRunningHint
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the process is stopped or hangs: see STAT in ps -p PID; kill -CONT it, or have holdfast serve take over"
 	case errors.Is(err, fs.ErrPermission):
 		return "run it as root or as the user of the instance, or name another control socket with --control-socket"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/daemon"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -72,6 +73,15 @@ func TestErrorsBecomeExitCodesAndLines(t *testing.T) {
 		"a socket of the instance itself, no permission": {
 			&daemon.AskError{Socket: "control socket /run/x.sock", Err: unix.EACCES}, 4,
 			"error: control socket /run/x.sock: permission denied\nhint: run it as root or as the user of the instance, or name another control socket with --control-socket\n",
+		},
+		"another program that cannot be adopted": {
+			&daemon.AdoptError{Process: "process 12 (nginx)", Err: errors.New("it has no socket for listener web"), Hint: "it listens on tcp 127.0.0.1:80"}, 1,
+			"error: process 12 (nginx): it has no socket for listener web\nhint: it listens on tcp 127.0.0.1:80\n",
+		},
+		"the rights to take descriptors": {
+			fmt.Errorf("step: %w", &pidfd.RightsError{Process: "process 12 (nginx)", Reasons: []pidfd.Reason{pidfd.YamaNever}, Err: unix.EPERM}), 4,
+			"error: step: take descriptors of process 12 (nginx): kernel.yama.ptrace_scope=3 lets nobody do so\n" +
+				"hint: no process can lower ptrace_scope from 3: set it lower in /etc/sysctl.d and boot again\n",
 		},
 		"all said already": {&codedError{code: exitConfig}, 6, ""},
 	} {

@@ -31,6 +31,7 @@ func TestStories(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("HOLDFAST_GLOBAL_HANDOVER_SOCKET", env.WorkDir+"/handover.sock") // stories are not to take over from each other
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -39,6 +40,7 @@ func TestStories(t *testing.T) {
 			"running":   running,
 			"jsonvar":   jsonvar,
 			"signal":    sendSignal,
+			"gone":      gone,
 			"freeport":  freeport,
 			"takeport":  takeport,
 		},
@@ -138,6 +140,26 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("signal %q to %q: bad name or process", args[0], args[1])
 	}
 	ts.Check(unix.Kill(pid, number))
+}
+
+// gone PID waits for the end of a process that an upgrade has started: it is a child of
+// this one.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gone PID")
+	}
+	pid, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		ended, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		ts.Check(err)
+		if ended == pid {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("process %d does not end", pid)
+		}
+	}
 }
 
 // freeport VARIABLE sets a variable to a TCP port of the loopback address that

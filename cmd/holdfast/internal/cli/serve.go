@@ -18,12 +18,13 @@ var logLevels = []string{string(config.LogDebug), string(config.LogInfo), string
 // takeovers are the values of --takeover.
 var takeovers = []string{string(daemon.TakeoverAuto), string(daemon.TakeoverAlways), string(daemon.TakeoverNever)}
 
-// serveFlags is what the command line of serve says.
+// serveFlags is what the command line of serve, or of adopt, says.
 type serveFlags struct {
 	file     string
 	over     config.Overrides
 	demo     bool
 	takeover string
+	adopt    *daemon.Adopt // nil = none; of adopt alone
 }
 
 func newServe() *cobra.Command {
@@ -31,9 +32,9 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Proxy connections until told to stop",
-		Long: `Proxies connections as the configuration says, and the flags over it. The file
-may be missing if --upstream is given and sockets come from --listen or from a
-systemd socket unit.
+		Long: `Proxies connections as the configuration says, and the flags over it. The default
+file may be missing if --upstream is given and sockets come from --listen or from a
+systemd socket unit; one that --config names has to be there.
 
 HUP puts the changed configuration into service, as holdfast reload does. TERM and
 INT stop: open connections get drain_timeout to end, a second signal ends them at
@@ -48,32 +49,45 @@ it without refusing a client; see --takeover.`,
 			if err := flags.check(cmd); err != nil {
 				return err
 			}
-			if err := errors.Join(absolute(&flags.over.ControlSocket), absolute(&flags.over.HandoverSocket)); err != nil {
+			source, err := flags.source(cmd)
+			if err != nil {
 				return err
 			}
 			if flags.demo {
 				return serveDemo(cmd.Context(), flags)
 			}
-			return serve(flags, config.Source{
-				File:         flags.file,
-				FileOptional: !cmd.Flags().Changed("config"),
-				Environ:      os.Environ(),
-				Overrides:    flags.over,
-			})
+			return serve(flags, source)
 		},
 	}
-	configFlag(cmd, &flags.file)
+	flags.overrides(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&flags.over.Listen, "listen", nil, "`ADDRESS` to listen on, such as tcp://:8080 or unix:///run/x.sock (repeatable)")
-	f.StringVar(&flags.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
-	f.StringVar(&flags.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
-	f.StringVar(&flags.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket by which another process takes over")
-	f.StringVar(&flags.over.LogLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
 	f.StringVar(&flags.takeover, "takeover", takeovers[0], "`WHEN` to take over from a running instance: auto, if one answers at the handover\nsocket; always, or fail; never")
 	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
-	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("takeover", cobra.FixedCompletions(takeovers, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// overrides adds --config, and the flags that go over what the file says.
+func (f *serveFlags) overrides(cmd *cobra.Command) {
+	configFlag(cmd, &f.file)
+	set := cmd.Flags()
+	set.StringArrayVar(&f.over.Listen, "listen", nil, "`ADDRESS` to listen on, such as tcp://:8080 or unix:///run/x.sock (repeatable)")
+	set.StringVar(&f.over.Upstream, "upstream", "", "`ADDRESS` of the server to connect to")
+	set.StringVar(&f.over.ControlSocket, "control-socket", "", "`PATH` of the socket that status asks")
+	set.StringVar(&f.over.HandoverSocket, "handover-socket", "", "`PATH` of the socket by which another process takes over")
+	set.StringVar(&f.over.LogLevel, "log-level", "", "least `LEVEL` to log: debug, info, warn or error")
+	must(cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// source is where the configuration comes from.
+func (f *serveFlags) source(cmd *cobra.Command) (config.Source, error) {
+	err := errors.Join(absolute(&f.over.ControlSocket), absolute(&f.over.HandoverSocket))
+	return config.Source{
+		File:         f.file,
+		FileOptional: !cmd.Flags().Changed("config"),
+		Environ:      os.Environ(),
+		Overrides:    f.over,
+	}, err
 }
 
 // check refuses flags that contradict each other.
@@ -97,5 +111,7 @@ func (f serveFlags) check(cmd *cobra.Command) error {
 
 // serve runs the daemon on source until it has stopped.
 func serve(flags serveFlags, source config.Source) error {
-	return daemon.Run(daemon.Options{Source: source, Version: thisBuild().Version, Takeover: daemon.Takeover(flags.takeover)})
+	return daemon.Run(daemon.Options{
+		Source: source, Version: thisBuild().Version, Takeover: daemon.Takeover(flags.takeover), Adopt: flags.adopt,
+	})
 }

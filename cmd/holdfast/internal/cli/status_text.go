@@ -31,25 +31,21 @@ func printInstance(w io.Writer, s status.Status, now time.Time, p palette) {
 	defer t.flush()
 	t.row("holdfast", fmt.Sprintf("%s, %s, pid %d", printable(s.Version), p.state(string(s.State)), s.PID))
 	t.row("since", fmt.Sprintf("%s (%s)", s.StartedAt.Local().Format(time.DateTime), now.Sub(s.StartedAt).Round(time.Second)))
-	keeping := "holder " + printable(s.Holder)
-	if s.Holder != status.HolderNone { // without one nothing is kept, whatever is configured
-		keeping = "keeps " + printable(s.Keep) + ", " + keeping
-	}
-	t.row("generation", fmt.Sprintf("%d, %s", s.Generation, keeping))
+	t.row("generation", fmt.Sprintf("%d, holder %s", s.Generation, printable(s.Holder)))
 	c := s.Connections
 	t.row("connections", fmt.Sprintf("%d active, %d accepted, %d restored, %d failed", c.Active, c.Accepted, c.Restored, c.Failed))
 	t.row("traffic", fmt.Sprintf("%s in, %s out", size(c.BytesIn), size(c.BytesOut)))
 	if c.Unlogged > 0 {
 		t.row("log", fmt.Sprintf("%d lines dropped", c.Unlogged))
 	}
-	if s.Listeners.LastError != "" {
-		t.row("last change", p.bad(printable(s.Listeners.LastError)))
+	for line := range strings.Lines(s.Listeners.LastError) {
+		t.row("last change", p.bad(printable(strings.TrimSuffix(line, "\n"))))
 	}
 	if s.Handover.Last != "" {
-		t.row("handover", printable(s.Handover.Last))
+		t.row("handover", "took over from "+printable(s.Handover.Last))
 	}
-	if s.Handover.LastError != "" {
-		t.row("handover", p.bad(printable(s.Handover.LastError)))
+	for line := range strings.Lines(s.Handover.LastError) {
+		t.row("handover", p.bad("upgrade failed: "+printable(strings.TrimSuffix(line, "\n"))))
 	}
 }
 

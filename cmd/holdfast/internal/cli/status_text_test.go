@@ -33,7 +33,7 @@ func busy() status.Status {
 			{Name: "db", Servers: []status.Server{{Address: "tcp://db:5432", Healthy: true}}},
 		},
 		Connections: status.Connections{Active: 15, Accepted: 4716, Restored: 9, Failed: 1, BytesIn: 1 << 40, BytesOut: 1536, Unlogged: 4},
-		Handover:    status.Handover{Last: "from pid 12", LastError: "broken pipe"},
+		Handover:    status.Handover{Last: "process 12 (holdfast)", LastError: "broken pipe"},
 	}
 }
 
@@ -48,13 +48,13 @@ func TestStatusForPeople(t *testing.T) {
 	assert.Equal(t, strings.TrimPrefix(`
 holdfast     1.2.3, running, pid 4711
 since        2026-01-02 03:04:05 (2h0m3s)
-generation   3, keeps connections, holder systemd
+generation   3, holder systemd
 connections  15 active, 4716 accepted, 9 restored, 1 failed
 traffic      1.0 TiB in, 1.5 KiB out
 log          4 lines dropped
 last change  listener alt (tcp 127.0.0.1:8090): address already in use
-handover     from pid 12
-handover     broken pipe
+handover     took over from process 12 (holdfast)
+handover     upgrade failed: broken pipe
 
 SOCKET                       LISTENER  STATE             ORIGIN   ACTIVE  ACCEPTED
 tcp 127.0.0.1:8080           web       active            systemd  12      4711
@@ -67,17 +67,9 @@ db        tcp://db:5432         up      0
 `, "\n"), render(t, busy(), palette{}))
 }
 
-func TestNothingIsSaidToBeKeptWhereNobodyKeepsIt(t *testing.T) {
-	s := busy()
-	s.Holder = status.HolderNone
-	page := render(t, s, palette{})
-	assert.Contains(t, page, "generation   3, holder none\n")
-	assert.NotContains(t, page, "keeps")
-}
-
 func TestTheExampleInTheDocumentIsWhatStatusPrints(t *testing.T) {
 	s := status.Status{
-		Version: "1.0.0", PID: 4711, Generation: 1, State: status.Running, Keep: "connections", Holder: status.HolderNone,
+		Version: "1.0.0", PID: 4711, Generation: 1, State: status.Running, Keep: "connections", Holder: status.HolderSystemd,
 		StartedAt: time.Date(2026, 11, 30, 2, 49, 30, 0, time.Local),
 		Listeners: status.Listeners{Sockets: []status.Socket{
 			{Socket: "tcp 127.0.0.1:8080", Names: []string{"web"}, State: status.SocketActive, Origin: "systemd", Connections: 2, Accepted: 312, Paused: true},

@@ -29,6 +29,7 @@ type Options struct {
 	Source   config.Source // read at the start and at each reload
 	Version  string
 	Takeover Takeover // whether to take over from a running instance; "" = TakeoverNever
+	Adopt    *Adopt   // another program to take sockets from; nil = none
 }
 
 // daemon is one instance between start and stop. What is not said to be otherwise
@@ -60,6 +61,7 @@ type daemon struct {
 	offering  offering  // to who is taking over from this instance
 	succeeded bool      // somebody has
 	upgrading upgrading // somebody is to
+	adoption  *adoption // of another program's sockets; nil = none
 
 	serving  sync.WaitGroup // the asks, watchdog, who waits for the holder
 	unwatch  context.CancelFunc

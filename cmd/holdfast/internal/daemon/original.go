@@ -86,18 +86,20 @@ func (o original) Abandoned() {
 // stepBack leaves the service to the process that has taken over.
 func (d *daemon) stepBack() {
 	d.handsOn.Store(true)
-	if pid := d.upgrading.child(); pid != 0 {
+	if pid := d.upgrading.child(); pid != 0 && d.notify != nil {
 		// Before this process may end: the manager would take that for the end of the service.
 		d.tell(func() error {
+			defer d.upgrading.done()
 			ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 			defer cancel()
 			return errors.Join(d.notify.MainPID(pid), d.notify.Barrier(ctx))
 		})
+	} else {
+		d.upgrading.done()
 	}
 	d.telling.hush()
 	d.unwatch()
 	if d.offering.legacy != nil {
 		_ = d.offering.legacy.Close()
 	}
-	d.upgrading.done()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -27,6 +28,8 @@ func Problems(err error) []control.Problem {
 	var socket *activation.ListenerError
 	var own *AskError
 	var full *fdstore.FullError
+	var adopt *AdoptError
+	var rights *pidfd.RightsError
 	var problems []control.Problem
 	switch {
 	case err == nil:
@@ -50,6 +53,10 @@ func Problems(err error) []control.Problem {
 		problems = append(problems, control.Problem{Error: own.Error(), Hint: own.Hint})
 	case errors.As(err, &full):
 		problems = append(problems, control.Problem{Error: err.Error(), Hint: full.Hint()})
+	case errors.As(err, &adopt):
+		problems = append(problems, control.Problem{Error: adopt.Error(), Hint: adopt.Hint})
+	case errors.As(err, &rights):
+		problems = append(problems, control.Problem{Error: err.Error(), Hint: rights.Hint()})
 	default:
 		problems = append(problems, control.Problem{Error: err.Error()})
 	}

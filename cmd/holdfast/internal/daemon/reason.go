@@ -10,8 +10,13 @@ import (
 )
 
 // reasonVariable names the descriptor of a pipe to which a replacement writes why it
-// does not take over. Its end without a word is the end of the replacement.
-const reasonVariable = "HOLDFAST_REASON_FD"
+// does not take over, or that it has. Its end without a word is the end of the
+// replacement. A variable that begins with HOLDFAST_ would be configuration.
+const reasonVariable = "UPGRADE_REASON_FD"
+
+// hasTakenOver is what a replacement writes when there is no reason. Its original may
+// read that before it notices itself.
+const hasTakenOver = "has taken over"
 
 // reasonFromEnv is that pipe; nil where nobody reads.
 func reasonFromEnv() *os.File {
@@ -37,6 +42,9 @@ func tellReason(to *os.File, err error) {
 	var lines []string
 	for _, p := range Problems(err) {
 		lines = append(lines, p.Error)
+	}
+	if err == nil {
+		lines = append(lines, hasTakenOver)
 	}
 	_, _ = io.WriteString(to, strings.Join(lines, "\n")) // who waited may be gone
 	_ = to.Close()

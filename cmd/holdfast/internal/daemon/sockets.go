@@ -61,6 +61,10 @@ func (d *daemon) served(listener string, s activation.Socket) proxy.Socket {
 
 // retire lets no new client get to a socket that drains, as far as the kernel can.
 func (d *daemon) retire(s activation.Socket) {
+	if d.adoption.goesOn(s) {
+		return
+	}
+	d.adoption.forget(s)
 	if err := s.Retire(); err != nil {
 		d.log.Debug("clients get to a socket until it is closed", "error", err.Error())
 	}
@@ -71,11 +75,14 @@ func (d *daemon) retire(s activation.Socket) {
 func (d *daemon) closeSocket(s activation.Socket) error {
 	left := d.sockets.leaving.closing(s)
 	defer d.sockets.leaving.closed()
+	d.adoption.forget(s)
 	switch {
 	case s.Origin == activation.Systemd && !d.isStopping():
 		return nil // it is idle now, and a later configuration may want it
 	case s.Origin == activation.Systemd, !left && d.handsOn.Load():
 		return s.FD.Close() // whoever listens on has its path too
+	case d.adoption.goesOn(s):
+		return errors.Join(d.keep.removeOne(storedName(s)), s.FD.Close())
 	}
 	return errors.Join(d.keep.removeOne(storedName(s)), s.Close())
 }

@@ -55,6 +55,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	d := &daemon{
 		source: o.Source, version: o.Version, until: until, log: log, level: level,
 		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ,
+		adoption: newAdoption(o.Adopt, log),
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 	}
 	if parent := os.Getppid(); parent > 1 {
@@ -82,14 +83,7 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	back := takeBack(passed, d.log)
 	defer back.close()
 	inputs, unread := d.source.Read(d.until)
-	if unread != nil && mode == TakeoverAlways {
-		return unread
-	}
-	path, err := handoverPath(inputs, back.kept)
-	if err != nil && mode == TakeoverAlways {
-		return err
-	}
-	over, err := d.meet(mode, path)
+	over, err := d.meet(mode, inputs, unread, back.kept)
 	if err != nil {
 		return err
 	}
@@ -98,14 +92,14 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 		back.store.Known = append(back.store.Known, over.stored...)
 	}
 	d.keep = openKeeping(d.until, d.notify, d.client, back.store, d.log)
-	switch {
-	case over == nil:
-		return d.serveAlone(passed, back, inputs, unread)
-	case unread != nil:
-		over.giveUp()
-		return unread
+	if over == nil && d.adoption.due(back) {
+		return d.adopt(passed, inputs, unread)
 	}
-	return d.takeOver(over, inputs)
+	d.adoption.rejoin(d.until)
+	if over != nil {
+		return d.takeOver(over, inputs)
+	}
+	return d.serveAlone(passed, back, inputs, unread)
 }
 
 // managerEnviron is what a replacement is told of the manager beside its sockets, before
@@ -118,19 +112,6 @@ func managerEnviron() []string {
 		}
 	}
 	return set
-}
-
-// handoverPath is where a running instance would answer. An error tells why that is not
-// what the configuration says: it says nothing.
-func handoverPath(inputs config.Inputs, kept kept) (string, error) {
-	cfg, err := inputs.Parse()
-	if err == nil {
-		return cfg.Global.HandoverSocket, nil
-	}
-	if cfg, err := kept.Current.Inputs.Parse(); err == nil {
-		return cfg.Global.HandoverSocket, nil
-	}
-	return config.DefaultGlobal(os.Environ()).HandoverSocket, err
 }
 
 // serveAlone puts the first generation into service where nobody is taken over from.
@@ -213,11 +194,15 @@ func (d *daemon) lastResort(last keptGeneration, units, stored *activation.Sourc
 	return d.prepareRest(last.Number, last.Inputs, units, stored)
 }
 
-// watch looks after the service manager's watchdog, where interval is not 0, and after
-// who keeps, until unwatch.
+// watch looks after the service manager's watchdog, where interval is not 0, after who
+// keeps, and after a program whose sockets were adopted, until unwatch.
 func (d *daemon) watch(interval time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.unwatch = cancel
+	if d.adoption != nil {
+		held := d.sockets.all()
+		d.serving.Go(func() { d.adoption.follow(ctx, held) })
+	}
 	if interval > 0 {
 		d.serving.Go(func() { d.watchdog(ctx, interval) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,12 @@ type takeover struct {
 	giveUp   func()
 }
 
+// dismiss leaves the other process alone.
+func (t *takeover) dismiss() {
+	t.giveUp()
+	t.close()
+}
+
 // close closes what nobody has acquired. It does nothing for nil.
 func (t *takeover) close() {
 	if t != nil {
@@ -64,23 +71,49 @@ func (t *takeover) close() {
 }
 
 // meet looks for a running instance at the handover socket. It gives nil when there is
-// none, or it is not to be taken over from.
-func (d *daemon) meet(mode Takeover, path string) (*takeover, error) {
+// none, or it is not to be taken over from: what could be read of the configuration must
+// be good, and want at least one of its sockets. Two services that share the default
+// path are not to end each other.
+func (d *daemon) meet(mode Takeover, inputs config.Inputs, unread error, kept kept) (*takeover, error) {
 	if mode != TakeoverAuto && mode != TakeoverAlways {
 		return nil, nil
 	}
-	t, err := d.meetAt(path)
+	cfg, err := inputs.Parse()
+	if unread != nil {
+		err = unread
+	}
+	if err != nil && mode == TakeoverAlways {
+		return nil, err
+	}
+	t, meetErr := d.meetAt(handoverPath(cfg, kept))
 	switch {
-	case err == nil:
+	case meetErr == nil && err != nil:
+		t.dismiss()
+		return nil, err
+	case meetErr == nil && mode == TakeoverAuto && !activation.Wanted(wants(cfg), t.units, t.own):
+		t.dismiss()
+		d.log.Warn("not taking over: no listener of the configuration is among the sockets", "instance", t.from)
+	case meetErr == nil:
 		d.log.Info("taking over", "from", t.from, "sockets", len(t.units.Offers)+len(t.own.Offers))
 		return t, nil
-	case mode == TakeoverAlways || errors.Is(err, context.Canceled):
-		return nil, err
-	case !errors.Is(err, handover.ErrNobody):
-		// It may have nothing that this one needs.
-		d.log.Warn("cannot take over", "error", err.Error())
+	case mode == TakeoverAlways || errors.Is(meetErr, context.Canceled):
+		return nil, meetErr
+	case !errors.Is(meetErr, handover.ErrNobody):
+		d.log.Warn("cannot take over", "error", meetErr.Error()) // it may have nothing that this one needs
 	}
 	return nil, nil
+}
+
+// handoverPath is where a running instance would answer. Without a configuration it is
+// that of the one before, or the default.
+func handoverPath(cfg *config.Config, kept kept) string {
+	if cfg == nil {
+		cfg, _ = kept.Current.Inputs.Parse()
+	}
+	if cfg == nil {
+		return config.DefaultGlobal(os.Environ()).HandoverSocket
+	}
+	return cfg.Global.HandoverSocket
 }
 
 func (d *daemon) meetAt(path string) (*takeover, error) {
@@ -197,14 +230,13 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 		}
 		t.own.Offers = append(t.own.Offers, activation.Offer{FD: f.FD})
 	}
-	d.log.Warn("the running instance does not answer: its sockets are taken, and it is killed", "instance", t.from)
-	t.complete = func(ctx context.Context, _ time.Duration, onTrial func()) (*sock.Listener, error) {
+	t.complete = func(ctx context.Context, _ time.Duration, _ func()) (*sock.Listener, error) {
+		d.log.Warn("the running instance does not answer: it is killed", "instance", t.from)
 		step, cancel := context.WithTimeout(ctx, stepPatience)
 		defer cancel()
 		err := end(step, p)
 		if err == nil {
 			_ = s.Close()
-			onTrial()
 		}
 		return nil, err
 	}
@@ -249,8 +281,9 @@ func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
 	} else if next != nil {
 		_ = next.Close() // the configuration names another path
 	}
+	plans := d.leftoverPlans(g.got) // closes the control socket of one that was killed, whose address is wanted next
 	d.reopenAsks()
-	d.serveLeftovers(d.leftoverPlans(g.got))
+	d.serveLeftovers(plans)
 	return nil
 }
 

@@ -156,6 +156,24 @@ func TestAReplacementWithABadFileLeavesTheOriginalServing(t *testing.T) {
 	requireEcho(t, s.dial(t, "web"))
 }
 
+func TestAServiceOfItsOwnIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	other := newSite(t)
+	other.server = s.server
+	other.global = []string{"handover_socket = '" + s.dir + "/handover.sock'"}
+	other.write(t)
+	second := other.lifeOf(t, nobody, nil)
+	require.Error(t, second.command.Wait(), "the path is taken")
+	second.ended = true
+	assert.Contains(t, second.log.String(), "not taking over")
+	assert.Contains(t, second.log.String(), "handover socket")
+	require.NoError(t, first.reload())
+	requireEcho(t, s.dial(t, "web"))
+}
+
 func TestAListenerThatGoesInATakeoverIsServedToTheEndOfItsQueue(t *testing.T) {
 	t.Parallel()
 	s := twoSockets(t)
@@ -188,6 +206,7 @@ func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	first.ended = true
 	now := s.process(t)
 	assert.Equal(t, map[string]string{s.label("web"): "pidfd", "unix " + s.dir + "/web.sock": "pidfd"}, origins(now))
+	assert.NotContains(t, second.log.String(), "not served", "it can be asked at once")
 	third := s.lifeOf(t, nobody, nil)
 	third.status()
 	requireEcho(t, s.dial(t, "web"))

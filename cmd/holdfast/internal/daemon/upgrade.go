@@ -34,7 +34,7 @@ var (
 type upgrading struct {
 	mu     sync.Mutex
 	pid    int           // of the replacement, 0 = none
-	taken  chan struct{} // closed when somebody has taken over
+	taken  chan struct{} // closed when somebody has taken over, and the manager knows
 	reason string        // why the last one did not
 }
 
@@ -62,7 +62,7 @@ func (u *upgrading) failed(err error) {
 	u.pid, u.taken, u.reason = 0, nil, err.Error()
 }
 
-// done notes that somebody has taken over.
+// done notes that somebody has taken over, and that the manager was told.
 func (u *upgrading) done() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -99,9 +99,6 @@ func (d *daemon) Upgrade(context.Context) (status.Upgrade, error) {
 func (d *daemon) upgradeUnasked() { _, _ = d.Upgrade(d.until) }
 
 func (d *daemon) upgrade() (status.Upgrade, error) {
-	if os.Getpid() == 1 {
-		return status.Upgrade{}, errInit
-	}
 	taken, err := d.upgrading.begin()
 	if err != nil {
 		return status.Upgrade{}, err
@@ -109,26 +106,34 @@ func (d *daemon) upgrade() (status.Upgrade, error) {
 	r, err := d.startReplacement()
 	if err == nil {
 		d.upgrading.started(r.pid)
-		err = r.await(d.until, taken)
+		err = r.await(d.until)
 	}
 	if err != nil {
 		d.upgrading.failed(err)
 		return status.Upgrade{}, err
+	}
+	select {
+	case <-taken:
+	case <-time.After(farewell): // the manager is busy, and the new process serves
 	}
 	return status.Upgrade{PID: r.pid, Former: os.Getpid()}, nil
 }
 
 // replacement is a process that was started to take over.
 type replacement struct {
-	pid    int
-	pidfd  int
-	reason chan string // what it says, when it has ended or closed the pipe
+	process *os.Process
+	pid     int
+	reason  chan string // what it says, when it has ended or closed the pipe
 }
 
 // startReplacement starts the program with this process's arguments. The new process is
 // not a child of this one but of its parent, which is there when this one has ended, and
-// learns of the end of the new one: the service manager does not supervise others.
+// learns of the end of the new one: the service manager does not supervise others. A
+// keeper that has taken this process on is not its parent, and knows it with its children.
 func (d *daemon) startReplacement() (*replacement, error) {
+	if os.Getpid() == 1 {
+		return nil, errInit
+	}
 	program, err := exec.LookPath(os.Args[0])
 	if err != nil {
 		return nil, fmt.Errorf("find the program: %w", err)
@@ -138,7 +143,6 @@ func (d *daemon) startReplacement() (*replacement, error) {
 		return nil, err
 	}
 	defer writer.Close()
-	r := &replacement{pidfd: -1, reason: make(chan string, 1)}
 	command := exec.Command(program, replacementArgs(os.Args[1:])...) //nolint:gosec // ourselves
 	command.Env = append(os.Environ(), reasonVariable+"=3")
 	command.Env = append(command.Env, d.notify.Environ()...)
@@ -146,13 +150,15 @@ func (d *daemon) startReplacement() (*replacement, error) {
 	command.Env = append(command.Env, d.environ...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.ExtraFiles = []*os.File{writer}
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_PARENT, PidFD: &r.pidfd, Setsid: d.client != nil}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: d.client != nil}
+	if d.client == nil || d.isKeepersChild() {
+		command.SysProcAttr.Cloneflags = unix.CLONE_PARENT
+	}
 	if err := command.Start(); err != nil {
 		_ = reader.Close()
 		return nil, fmt.Errorf("start it: %w", err)
 	}
-	r.pid = command.Process.Pid
-	_ = command.Process.Release()
+	r := &replacement{command.Process, command.Process.Pid, make(chan string, 1)}
 	d.log.Info("started a replacement", "program", program, "pid", r.pid)
 	d.serving.Go(func() {
 		const most = 16 << 10
@@ -163,6 +169,12 @@ func (d *daemon) startReplacement() (*replacement, error) {
 	return r, nil
 }
 
+func (d *daemon) isKeepersChild() bool {
+	ctx, cancel := context.WithTimeout(d.until, askPatience)
+	defer cancel()
+	return d.client.IsParent(ctx)
+}
+
 // replacementArgs are the arguments of a process that is to take over.
 func replacementArgs(args []string) []string {
 	const always = "--takeover=" + string(TakeoverAlways)
@@ -170,26 +182,43 @@ func replacementArgs(args []string) []string {
 	return append(args, always)
 }
 
-// await returns when the replacement has taken over, or why it never will.
-func (r *replacement) await(ctx context.Context, taken <-chan struct{}) error {
-	defer unix.Close(r.pidfd)
+// await returns when the replacement says that it has taken over, or why it never will.
+// It has ended then.
+func (r *replacement) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
 	defer cancel()
 	select {
-	case <-taken:
-		return nil
 	case reason := <-r.reason:
-		select {
-		case <-taken: // and then it closed the pipe
-			return nil
-		default:
+		if reason == hasTakenOver {
+			return r.process.Release()
 		}
+		r.end()
 		if reason == "" {
 			return errors.New("the new process has ended and does not say why: see its log")
 		}
 		return errors.New(reason)
 	case <-ctx.Done():
-		_ = unix.PidfdSendSignal(r.pidfd, unix.SIGKILL, nil, 0)
+		_ = r.process.Kill()
+		r.end()
 		return fmt.Errorf("the new process has not taken over: %w", ctx.Err())
 	}
+}
+
+// lastWords is how long a replacement that does not take over may take to end.
+const lastWords = time.Second
+
+// end sees to it that the replacement ends, and waits for it if it is a child of this
+// process.
+func (r *replacement) end() {
+	_ = r.process.WithHandle(func(pidfd uintptr) {
+		ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		for deadline := time.Now().Add(lastWords); time.Now().Before(deadline); {
+			n, err := unix.Poll(ended, int(time.Until(deadline).Milliseconds()))
+			if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+	})
+	_ = r.process.Kill()
+	_, _ = r.process.Wait()
 }

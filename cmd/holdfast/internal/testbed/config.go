@@ -24,12 +24,13 @@ type Route struct {
 	Upstream string // more lines of TOML for [upstream.NAME]
 }
 
-// write puts the config and a control socket's path into dir.
+// write puts the config into dir, and says in it that the instance's own sockets are
+// there, too: one of another test must not be taken over.
 func (c Config) write(t testing.TB, dir string) (file, control string) {
 	t.Helper()
 	control = filepath.Join(dir, "control.sock")
 	var b strings.Builder
-	fmt.Fprintf(&b, "[global]\ncontrol_socket = %q\n%s\n", control, c.Global)
+	fmt.Fprintf(&b, "[global]\ncontrol_socket = %q\nhandover_socket = %q\n%s\n", control, filepath.Join(dir, "handover.sock"), c.Global)
 	for _, r := range c.Routes {
 		fmt.Fprintf(&b, "\n[listener.%s]\nupstream = %q\n", r.Name, r.Name)
 		if len(r.Listen) > 0 {

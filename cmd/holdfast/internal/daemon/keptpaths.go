@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+)
+
+// keptPaths are paths of Unix sockets that another program may remove, as nginx does as
+// soon as it is told to stop. A hard link is a second way to the same socket. The zero
+// value keeps none.
+type keptPaths map[string]string // the links
+
+// linkSuffix is what the links are called behind the path.
+const linkSuffix = ".holdfast"
+
+// keep makes the link. What is there under its name is of somebody who was killed.
+func (k *keptPaths) keep(path string) error {
+	if _, kept := (*k)[path]; kept {
+		return nil
+	}
+	link := path + linkSuffix
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Link(path, link); err != nil {
+		return err
+	}
+	if *k == nil {
+		*k = keptPaths{}
+	}
+	(*k)[path] = link
+	return nil
+}
+
+// restore makes a path that is gone anew.
+func (k keptPaths) restore() (restored []string) {
+	for path, link := range k {
+		if os.Link(link, path) == nil {
+			restored = append(restored, path)
+		}
+	}
+	return restored
+}
+
+// forget lets a path go.
+func (k keptPaths) forget(path string) {
+	if link, kept := k[path]; kept {
+		_ = os.Remove(link)
+		delete(k, path)
+	}
+}
+
+// drop removes the links.
+func (k keptPaths) drop() {
+	for path := range k {
+		k.forget(path)
+	}
+}
+
+// keepPath keeps the path of a Unix socket.
+func (a *adoption) keepPath(of sock.Addr) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !hasFile(of) {
+		return nil
+	}
+	return a.paths.keep(of.Path)
+}
+
+// watchPaths restores the paths of sockets as soon as they are removed, from now on. stop
+// does so for the last time.
+func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
+	dirs := map[string]bool{}
+	for _, s := range sockets {
+		if err := a.keepPath(s.Info.Addr); err != nil {
+			a.log.Warn("the path of a socket may go with the other program", "error", err.Error())
+		} else if hasFile(s.Info.Addr) {
+			dirs[filepath.Dir(s.Info.Addr.Path)] = true
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	if len(dirs) > 0 {
+		removals := a.watchRemovals(dirs)
+		watching.Go(func() { a.restoreOn(ctx, removals) })
+	}
+	return func() {
+		cancel()
+		watching.Wait()
+		a.restorePaths()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.paths.drop()
+	}
+}
+
+// watchRemovals is an inotify(7) instance that is readable when something was removed
+// from one of the directories. nil = the kernel gives none.
+func (a *adoption) watchRemovals(dirs map[string]bool) *os.File {
+	raw, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		a.log.Warn("a removed path is restored with a delay", "error", err.Error())
+		return nil
+	}
+	for dir := range dirs {
+		if _, err := unix.InotifyAddWatch(raw, dir, unix.IN_DELETE|unix.IN_MOVED_FROM); err != nil {
+			a.log.Warn("a removed path is restored with a delay", "directory", dir, "error", err.Error())
+		}
+	}
+	return os.NewFile(uintptr(raw), "inotify")
+}
+
+// lookForPaths is how often paths are looked at where nobody tells of their removal.
+const lookForPaths = 10 * time.Millisecond
+
+// restoreOn ends with ctx.
+func (a *adoption) restoreOn(ctx context.Context, removals *os.File) {
+	if removals == nil {
+		look := time.NewTicker(lookForPaths)
+		defer look.Stop()
+		for ctx.Err() == nil {
+			a.restorePaths()
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+			}
+		}
+		return
+	}
+	defer removals.Close()
+	stop := context.AfterFunc(ctx, func() { _ = removals.SetReadDeadline(time.Unix(1, 0)) }) // long ago
+	defer stop()
+	events := make([]byte, 64<<10) // what they say does not matter
+	for {
+		if _, err := removals.Read(events); err != nil {
+			return
+		}
+		a.restorePaths()
+	}
+}
+
+func (a *adoption) restorePaths() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, path := range a.paths.restore() {
+		a.log.Info("the path of a socket was removed, and is there again", "socket", "unix "+path)
+	}
+}

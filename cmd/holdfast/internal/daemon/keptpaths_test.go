@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+)
+
+// listeningAt is a socket of another program at a path.
+func listeningAt(t *testing.T, path string) activation.Socket {
+	t.Helper()
+	l, err := sock.Listen(sock.Unix(path), sock.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	return activation.Socket{Listener: l, Origin: activation.Pidfd}
+}
+
+func TestAPathThatIsRemovedIsThereAgain(t *testing.T) {
+	for how, remove := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"renamed": func(path string) error { return os.Rename(path, path+".old") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			dir := shortDir(t)
+			s := listeningAt(t, dir+"/x.sock")
+			require.NoError(t, os.WriteFile(dir+"/x.sock.holdfast", nil, 0o600), "of somebody who was killed")
+			a := &adoption{log: quiet}
+			stop := a.watchPaths([]activation.Socket{s})
+			for range 3 {
+				require.NoError(t, remove(dir+"/x.sock"))
+				require.Eventually(t, s.Reachable, patience, time.Millisecond)
+			}
+			stop()
+			assert.NoFileExists(t, dir+"/x.sock.holdfast")
+			assert.True(t, s.Reachable())
+		})
+	}
+}
+
+func TestAPathThatIsGivenUpStaysRemoved(t *testing.T) {
+	dir := shortDir(t)
+	s, stays := listeningAt(t, dir+"/x.sock"), listeningAt(t, dir+"/y.sock")
+	a := &adoption{log: quiet}
+	stop := a.watchPaths([]activation.Socket{s, stays})
+	defer stop()
+	a.forget(s)
+	require.NoError(t, os.Remove(dir+"/x.sock"))
+	require.NoError(t, os.Remove(dir+"/y.sock"))
+	require.Eventually(t, stays.Reachable, patience, time.Millisecond)
+	assert.False(t, s.Reachable())
+}
+
+func TestWhoHasTakenAPathKeepsIt(t *testing.T) {
+	dir := shortDir(t)
+	s := listeningAt(t, dir+"/x.sock")
+	var paths keptPaths
+	require.NoError(t, paths.keep(dir+"/x.sock"))
+	require.NoError(t, os.Remove(dir+"/x.sock"))
+	next := listeningAt(t, dir+"/x.sock")
+	assert.Empty(t, paths.restore())
+	assert.True(t, next.Reachable())
+	assert.False(t, s.Reachable())
+	paths.drop()
+	assert.Empty(t, paths)
+	assert.NoFileExists(t, dir+"/x.sock.holdfast")
+}
+
+func TestAPathIsWatchedWithoutInotify(t *testing.T) {
+	s := listeningAt(t, shortDir(t)+"/x.sock")
+	a := &adoption{log: quiet}
+	require.NoError(t, a.keepPath(s.Addr()))
+	require.NoError(t, os.Remove(s.Addr().Path))
+	done := make(chan struct{})
+	go func() {
+		a.restoreOn(t.Context(), nil)
+		close(done)
+	}()
+	require.Eventually(t, s.Reachable, patience, time.Millisecond)
+	t.Cleanup(func() {
+		<-done
+		a.paths.drop()
+	})
+}
