@@ -131,6 +131,8 @@ func (a *agent) do(r request) (reply answer, err error) {
 	case "job":
 		job, err := a.client.Job(ctx)
 		return answer{Text: string(job)}, err
+	case "is child":
+		return answer{Text: strconv.FormatBool(a.client.IsParent(ctx))}, nil
 	case "follow": // ends with the process
 		go a.client.Follow(context.Background(), func() { a.renewed.Add(1) })
 		return reply, nil

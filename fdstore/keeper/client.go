@@ -8,21 +8,28 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
 // Client is a process's view of the keeper that runs it. A nil Client is that of a
 // process which no keeper runs.
 type Client struct {
 	address string
-	id      string // of the keeper that started the process
+	id      atomic.Pointer[string] // of the keeper that started the process, or of the last that Follow has seen
 }
 
 // ClientFromEnv makes the Client that $KEEPER_SOCKET and $KEEPER_ID are for, nil when
 // they are not set, and unsets them: they are not for children. A process that is to
 // succeed this one is given [Client.Environ].
 func ClientFromEnv() *Client {
-	c := &Client{address: os.Getenv(socketVariable), id: os.Getenv(idVariable)}
+	c := &Client{address: os.Getenv(socketVariable)}
+	id := os.Getenv(idVariable)
+	c.id.Store(&id)
 	_ = os.Unsetenv(socketVariable) // fails for malformed names only
 	_ = os.Unsetenv(idVariable)
 	if c.address == "" {
@@ -31,12 +38,14 @@ func ClientFromEnv() *Client {
 	return c
 }
 
-// Environ are the variables that ClientFromEnv reads, for another process.
+// Environ are the variables that ClientFromEnv reads, for another process. If Follow has
+// seen another keeper since, they name that one: who succeeds this process and what it has
+// stored need not store it again.
 func (c *Client) Environ() []string {
 	if c == nil {
 		return nil
 	}
-	return []string{socketVariable + "=" + c.address, idVariable + "=" + c.id}
+	return []string{socketVariable + "=" + c.address, idVariable + "=" + *c.id.Load()}
 }
 
 // Job asks what follows when this process ends. It is JobUnknown for a nil Client, and
@@ -54,6 +63,28 @@ func (c *Client) Job(ctx context.Context) (Job, error) {
 	return w.job, conn.Close()
 }
 
+// IsParent tells whether the keeper is this process's parent. One that has taken it on
+// after the death of another keeper is not, and does not know who is started by
+// CLONE_PARENT then. It is false for a nil Client, and when the keeper does not answer
+// within ctx.
+func (c *Client) IsParent(ctx context.Context) bool {
+	if c == nil {
+		return false
+	}
+	conn, _, err := c.ask(ctx)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	raw, err := conn.(*watched).Conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	var keeper sock.Peer
+	err = errors.Join(raw.Control(func(fd uintptr) { keeper, err = sock.PeerOf(int(fd)) }), err)
+	return err == nil && keeper.PID == os.Getppid()
+}
+
 // How long to wait until a keeper is looked for again, at first and at most.
 const (
 	firstLook = 20 * time.Millisecond
@@ -69,7 +100,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 	if c == nil {
 		return
 	}
-	known, pause := c.id, time.Duration(0)
+	known, pause := *c.id.Load(), time.Duration(0)
 	for ctx.Err() == nil {
 		conn, w, err := c.ask(ctx)
 		if err != nil {
@@ -79,6 +110,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 		}
 		if w.id != known {
 			renewed()
+			c.id.Store(&w.id)
 		}
 		known, pause = w.id, 0
 		awaitEnd(conn)
@@ -91,6 +123,10 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 func (c *Client) ask(ctx context.Context) (net.Conn, word, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unixpacket", c.address)
+	for errors.Is(err, unix.EAGAIN) && ctx.Err() == nil { // so many wait for an answer
+		wait(ctx, firstLook)
+		conn, err = d.DialContext(ctx, "unixpacket", c.address)
+	}
 	if err != nil {
 		return nil, word{}, fmt.Errorf("ask the keeper: %w", err)
 	}

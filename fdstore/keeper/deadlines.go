@@ -34,8 +34,14 @@ func isDue(t, now time.Time) bool {
 	return !t.IsZero() && !t.After(now)
 }
 
-// kill ends a main process that has not ended in its time.
+// kill ends a main process that has not ended in its time, or all before it.
 func (k *keeper) kill() {
+	if k.main == nil {
+		k.log.Warn("former main processes are killed: they did not end in time", "count", len(k.former))
+		k.killAt = time.Time{}
+		k.former.signal(unix.SIGKILL)
+		return
+	}
 	k.log.Warn("killed: it did not end in time", "pid", k.main.pid)
 	k.killAt = time.Time{}
 	if err := k.main.signal(unix.SIGKILL); err != nil {

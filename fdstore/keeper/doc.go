@@ -57,7 +57,11 @@
 // the command is started again after 100 ms, twice that each time up to 10 s, and 100
 // ms again after 10 s of life. What is stored stays, until the keeper ends.
 //
-// TERM, INT and QUIT to the keeper are a stop, and are passed on. HUP, USR1, USR2 and
+// A stop ends when the former main processes have ended, too. They get StopTimeout after
+// the end of the main one, and are killed then.
+//
+// TERM, INT and QUIT to the keeper are a stop, and are passed on, a second one to the
+// former main processes as well. HUP, USR1, USR2 and
 // WINCH are passed on and mean what the service takes them for. Orphans are waited for.
 //
 // # Stop or restart
@@ -72,6 +76,9 @@
 // takes it on: it does not start another one, and has the same addresses. It has
 // nothing stored then, and a service that uses [Client.Follow] is told to push again;
 // of any other one nothing is kept until it pushes or is started again.
+// It is not the parent of what it has taken on ([Client.IsParent]): a process that is
+// to take over from that one counts only as its child.
+//
 // That only one process at a time may die is the limit of this: what neither the
 // service nor a keeper has is gone.
 //

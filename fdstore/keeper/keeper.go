@@ -24,7 +24,8 @@ import (
 //	   ▲                     │      main has ended        │
 //	   └─────────────────────┴────────────┬───────────────┘
 //	                                      ▼
-//	             over, if a stop was asked for or no restart is wanted
+//	             over, if a stop was asked for or no restart is wanted,
+//	             and the former ones have ended
 type keeper struct {
 	options Options
 	log     *slog.Logger
@@ -38,6 +39,7 @@ type keeper struct {
 	jobs    *jobs
 
 	main      *process // nil = waiting
+	former    former
 	isReady   bool
 	ending    bool
 	endSignal unix.Signal // the last that it was told to end by
@@ -142,6 +144,7 @@ func (k *keeper) close() {
 	if k.main != nil {
 		k.main.close()
 	}
+	k.former.close()
 	if k.jobs != nil {
 		k.jobs.close()
 	}

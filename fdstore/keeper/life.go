@@ -45,7 +45,7 @@ func (k *keeper) adopt(p *process) {
 	if k.main == nil {
 		k.isReady, k.watchdog = false, watchdog{interval: k.options.Watchdog}
 	} else {
-		k.dismiss()
+		k.former = append(k.former, k.main) // and is watched on
 	}
 	k.main, k.restartAt = p, time.Time{}
 	k.ending, k.killAt = false, time.Time{}
@@ -84,6 +84,15 @@ func (k *keeper) lookAfter() {
 	if k.main != nil && k.main.ended() { // and is not our child
 		k.ended(exit{})
 	}
+	k.former.prune(func(p *process) { k.poll.off(p.pidfd.Raw()) })
+	if k.isFinished() {
+		k.over = true
+	}
+}
+
+// isFinished tells whether nothing runs and nothing will.
+func (k *keeper) isFinished() bool {
+	return k.main == nil && k.restartAt.IsZero() && len(k.former) == 0
 }
 
 // ended is what follows when the main process has ended: it leaves nobody of its
@@ -98,7 +107,7 @@ func (k *keeper) ended(e exit) {
 		k.log.Warn("cannot remove the record", "error", err.Error())
 	}
 	if k.stopping || !k.options.Restart.wantsRestart(e) {
-		k.over = true
+		k.awaitFormer()
 		return
 	}
 	pause := k.backoff.next(lived)
@@ -143,13 +152,30 @@ func (k *keeper) extend(by time.Duration) {
 
 // stop has everything end. A process that asks knows it before it has the signal.
 func (k *keeper) stop(signal unix.Signal) {
+	if k.stopping {
+		k.former.signal(signal) // they have had their time since the first
+	}
 	k.stopping, k.endSignal = true, signal
 	k.jobs.set(JobStop)
-	if k.main == nil {
+	if k.main != nil {
+		k.end(signal)
+		return
+	}
+	k.restartAt = time.Time{}
+	k.awaitFormer()
+}
+
+// awaitFormer gives the former main processes StopTimeout from now on to end, where no
+// other one follows.
+func (k *keeper) awaitFormer() {
+	if k.isFinished() {
 		k.over = true
 		return
 	}
-	k.end(signal)
+	if k.killAt.IsZero() {
+		k.log.Info("waiting for former main processes", "count", len(k.former))
+		k.killAt = time.Now().Add(k.options.StopTimeout)
+	}
 }
 
 // onSignals does what signals to the keeper ask for.

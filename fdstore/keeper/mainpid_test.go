@@ -16,10 +16,17 @@ import (
 // upgrade has a service start its successor, which becomes the main process.
 func upgrade(h *house, s *service) *service {
 	h.t.Helper()
+	next := successor(h, s)
+	s.say("MAINPID=" + strconv.Itoa(next.PID))
+	return next
+}
+
+// successor is one that is not the main process yet.
+func successor(h *house, s *service) *service {
+	h.t.Helper()
 	pid := s.do(request{Do: "fork", Names: []string{"session"}}).Number
 	next := h.next()
 	require.Equal(h.t, pid, next.PID)
-	s.say("MAINPID=" + strconv.Itoa(pid))
 	return next
 }
 
@@ -55,6 +62,7 @@ func TestASuccessorWhoseParentLivesIsWatchedToo(t *testing.T) {
 	assert.True(t, running(first.PID), "one that drains in a group of its own is left alone")
 	first.say("STATUS=draining")
 	third.say("READY=1")
+	first.exit(0)
 	h.stop()
 }
 
@@ -94,8 +102,10 @@ func TestAStopEndsASuccessorThatComesMeanwhile(t *testing.T) {
 	first.do(request{Do: "ignore", Names: []string{"SIGTERM"}})
 	h.signal(unix.SIGTERM)
 	h.logs("ending")
-	second := upgrade(h, first)
+	second := successor(h, first)
+	first.send("MAINPID=" + strconv.Itoa(second.PID)) // by which the keeper may end at once
 	second.gone()
+	first.exit(0)
 	assert.Zero(t, h.code())
 }
 

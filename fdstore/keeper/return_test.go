@@ -25,6 +25,15 @@ func inDir(t *testing.T, o keeper.Options) *house {
 	return h
 }
 
+// follows has the process watch its keeper, and tells whether that is another one to it.
+func (h *house) follows(s *service) (renewed bool) {
+	h.t.Helper()
+	before := len(sockets(s.PID))
+	s.do(request{Do: "follow"})
+	h.eventually("it is connected", func() bool { return len(sockets(s.PID)) > before })
+	return s.do(request{Do: "renewed"}).Number > 0
+}
+
 // killed kills the keeper and waits for its end.
 func (h *house) killed() {
 	h.t.Helper()
@@ -39,6 +48,7 @@ func TestTheServiceRunsOnWhenTheKeeperIsKilled(t *testing.T) {
 	s.do(request{Do: "open", Count: 5})
 	s.do(request{Do: "keep", Names: []string{"entry/1"}})
 	s.do(request{Do: "follow"})
+	assert.Equal(t, "true", s.do(request{Do: "is child"}).Text)
 	h.killed()
 	require.True(t, running(s.PID))
 	_, err := s.try(request{Do: "job"})
@@ -48,6 +58,9 @@ func TestTheServiceRunsOnWhenTheKeeperIsKilled(t *testing.T) {
 	h.logs("taken on", "pid="+strconv.Itoa(s.PID))
 	h.eventually("the service is told", func() bool { return s.do(request{Do: "renewed"}).Number == 1 })
 	assert.Equal(t, "restart", s.do(request{Do: "job"}).Text)
+	assert.Equal(t, "false", s.do(request{Do: "is child"}).Text)
+	s.do(request{Do: "fork"})
+	assert.False(t, h.follows(h.next()), "its successor knows this keeper")
 	s.do(request{Do: "open", Count: 5})
 	s.do(request{Do: "keep", Names: []string{"entry/2"}})
 	h.signal(unix.SIGHUP)
@@ -84,10 +97,7 @@ func TestAServiceKnowsTheKeeperThatStartedItFromTheNext(t *testing.T) {
 	t.Parallel()
 	h := inDir(t, keeper.Options{StopTimeout: patience})
 	s := h.next()
-	before := len(sockets(s.PID))
-	s.do(request{Do: "follow"})
-	h.eventually("it is connected", func() bool { return len(sockets(s.PID)) > before })
-	assert.Zero(t, s.do(request{Do: "renewed"}).Number)
+	assert.False(t, h.follows(s))
 	h.killed()
 	s.do(request{Do: "follow"})
 	h.start()

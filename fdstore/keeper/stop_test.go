@@ -97,7 +97,7 @@ func TestAStopWhileNothingRunsIsTheEnd(t *testing.T) {
 	h := newHouse(t, keeper.Options{})
 	h.pause = ""
 	h.start("sh", "-c", "exit 4")
-	h.logs("restarting", "in=400ms")
+	h.logs("restarting", "in=1.6s")
 	h.signal(unix.SIGTERM)
 	assert.Equal(t, 4, h.code(), "of the last that ran")
 }
@@ -114,4 +114,29 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	h.eventually("USR1 comes", func() bool { return len(s.do(request{Do: "caught"}).Names) > 0 })
 	assert.Equal(t, []string{"SIGUSR1"}, s.do(request{Do: "caught"}).Names)
 	h.stop()
+}
+
+func TestAStopWaitsForFormerMainProcesses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		timeout time.Duration
+		end     func(h *house, first *service)
+	}{
+		"that end by themselves":         {patience, func(_ *house, first *service) { first.exit(0) }},
+		"until a second signal":          {patience, func(h *house, _ *service) { h.signal(unix.SIGTERM) }},
+		"for as long as for the service": {300 * time.Millisecond, func(*house, *service) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := live(t, keeper.Options{StopTimeout: tt.timeout})
+			first := h.next()
+			second := upgrade(h, first)
+			h.signal(unix.SIGTERM)
+			second.gone()
+			h.logs("waiting for former main processes")
+			tt.end(h, first)
+			assert.Zero(t, h.code())
+			first.gone()
+		})
+	}
 }

@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
+)
+
+// BenchmarkAcceptBesideDraining compares how fast clients are served by an instance
+// beside ten former ones, each with a connection that it still has, and by a fresh one.
+// The sockets are open in all eleven: what wakes the former ones costs the new one.
+func BenchmarkAcceptBesideDraining(b *testing.B) {
+	const former = 10
+	connections := scaled(20_000)
+	fresh, beside := newStage(b, holdfast), newUpgradedStage(b, former)
+	rate := func(s *stage) float64 {
+		began := time.Now()
+		s.work(b, job{Connections: connections, AtOnce: 50, Exchanges: 1, Answer: 128})
+		return float64(connections) / time.Since(began).Seconds()
+	}
+	rate(fresh)
+	rate(beside)
+	var alone, crowded, ratios []float64
+	for b.Loop() {
+		for range *rounds {
+			a, c := rate(fresh), rate(beside)
+			alone, crowded, ratios = append(alone, a), append(crowded, c), append(ratios, c/a)
+		}
+	}
+	b.Logf("fresh %.0f, beside %d that drain %.0f connections a second", alone, former, crowded)
+	b.ReportMetric(median(alone), "fresh-conns/s")
+	b.ReportMetric(median(crowded), "beside-conns/s")
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(0, "ns/op") // the time of the whole says nothing
+	if median(ratios) < 0.8 {
+		b.Errorf("a process beside %d that drain serves %.2f of the clients of one alone", former, median(ratios))
+	}
+	fresh.clear()
+	beside.clear()
+}
+
+// newUpgradedStage is a stage whose proxy was upgraded so many times. Each process
+// before the last one has a connection that does not end.
+func newUpgradedStage(b *testing.B, upgrades int) *stage {
+	server, listen := testbed.TCP(b), testbed.TCP(b)
+	s := &stage{server: startActor(b, serverRole), load: startActor(b, loadRole), listen: listen}
+	s.server.tell(b, server)
+	h := testbed.StartHoldfast(b, testbed.Config{
+		Global: `drain_timeout = "never"`,
+		Routes: []testbed.Route{{Name: "bench", Listen: []string{listen}, Servers: []string{server}}},
+	})
+	s.proxy = h.Process // leads the group of all of them
+	for range upgrades {
+		s.work(b, job{Connections: 1, AtOnce: 1, Exchanges: 1, Answer: 128, Hold: true})
+		testbed.Run(b, testbed.Program{Path: testbed.Binary, Args: []string{"upgrade", "--control-socket", h.Control}})
+	}
+	return s
+}
