@@ -42,6 +42,9 @@ func (e *Engine) Apply(ctx context.Context, p Plan) ([]status.Change, error) {
 	}
 	services, limits := e.services(p, pools)
 	e.limits = limits
+	for _, l := range p.Config.Listeners {
+		e.relay.SetLimit(limits[l.Name], l.MaxConnections)
+	}
 	changes, gone := e.publish(p, pools, services)
 	closing, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
@@ -95,7 +98,7 @@ func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Servi
 	return changes, gone
 }
 
-// services makes what each listener does, with its limit as it is from now on.
+// services makes what each listener does, with the limit that it has, or a new one.
 func (e *Engine) services(p Plan, pools []*pool) (map[string]*relay.Service, map[string]*relay.Limit) {
 	byName := make(map[string]*upstream.Pool, len(pools))
 	for _, pool := range pools {
@@ -108,7 +111,6 @@ func (e *Engine) services(p Plan, pools []*pool) (map[string]*relay.Service, map
 		if limit == nil {
 			limit = relay.NewLimit(l.MaxConnections)
 		}
-		e.relay.SetLimit(limit, l.MaxConnections)
 		limits[l.Name] = limit
 		services[l.Name] = newService(l, byName[l.Upstream], limit, p.Generation)
 	}

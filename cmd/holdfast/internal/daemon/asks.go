@@ -128,6 +128,19 @@ func (d *daemon) reopenAsks() {
 	d.showProblems()
 }
 
+// closeAsks lets go of the addresses of all but the handover socket, which another process
+// is to have. Requests under way are answered yet.
+func (d *daemon) closeAsks() {
+	former := d.current.asks
+	d.current.asks = asks{handover: former.handover}
+	d.serveAsks(former, d.current.asks)
+	for one := range former.each {
+		if one != former.handover {
+			<-one.closed
+		}
+	}
+}
+
 func (d *daemon) asksInService() asks {
 	if d.current == nil {
 		return asks{}

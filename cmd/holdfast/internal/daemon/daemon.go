@@ -35,16 +35,17 @@ type Options struct {
 // daemon is one instance between start and stop. What is not said to be otherwise
 // belongs to the goroutine of start and run.
 type daemon struct {
-	source  config.Source
-	version string
-	until   context.Context //nolint:containedctx // ends with the first stop signal, for whatever is under way
-	log     *slog.Logger
-	level   *slog.LevelVar // of log
-	engine  *proxy.Engine
-	notify  *systemd.Notifier
-	telling *telling       // what notify has to say
-	client  *keeper.Client // nil = no keeper runs this process
-	environ []string       // what the manager says to this process and its successors
+	source        config.Source
+	version       string
+	until         context.Context //nolint:containedctx // ends with the first stop signal, for whatever is under way
+	log           *slog.Logger
+	level         *slog.LevelVar // of log
+	engine        *proxy.Engine
+	notify        *systemd.Notifier
+	telling       *telling       // what notify has to say
+	client        *keeper.Client // nil = no keeper runs this process
+	watchdogEvery time.Duration  // 0 = there is no watchdog
+	environ       []string       // what the manager says to this process and its successors
 
 	current *generation // in service
 	refusal error       // why the configuration, as it was last read, is not
@@ -87,7 +88,7 @@ func (d *daemon) run(signals *signals) {
 			d.stop(signals.stop)
 			return
 		case <-d.idle.due():
-			if !d.offering.active && d.idle.over(d.engine.Connections()) && d.engine.Rest() {
+			if !d.offering.active && !d.upgrading.underWay() && d.idle.over(d.engine.Connections()) && d.engine.Rest() {
 				d.log.Info("stopping: no connection for exit_idle")
 				d.stop(signals.stop)
 				return
@@ -144,14 +145,17 @@ func (d *daemon) isStopping() bool {
 // stop ends the instance: the sockets first, then connections, when they had their
 // time, and who can be asked last. A further stop signal cuts it short.
 func (d *daemon) stop(further <-chan string) {
+	limit := d.current.config.Global.DrainTimeout
+	d.handsOn.Store(d.offering.active) // who is taking over has the sockets, too
 	close(d.stopping)
 	if d.succeeded {
+		limit = config.Timeout{Duration: d.offering.over}
 		d.stepBack()
 	} else {
 		d.tell(d.notify.Stopping)
-		d.handsOn.Store(d.offering.active || d.hasSuccessor()) // who is taking over has the sockets, too
+		d.handsOn.Store(d.offering.active || d.hasSuccessor())
 	}
-	drain, over := d.drain(d.current.config.Global.DrainTimeout, further)
+	drain, over := d.drain(limit, further)
 	d.sockets.closeIdle()
 	d.engine.Stop(drain, proxy.Ending{Leave: d.handsOn.Load(), Spread: d.offering.over})
 	over()

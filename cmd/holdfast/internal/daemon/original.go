@@ -47,20 +47,12 @@ func (o original) BeginDraining(_ context.Context, over time.Duration) error {
 	ok := o.d.call(func() {
 		o.d.engine.Pause()
 		o.d.offering.paused, o.d.offering.over = true, over
-		// Their addresses are the replacement's from now on.
-		former := o.d.current.asks
-		o.d.current.asks = asks{handover: former.handover}
-		o.d.serveAsks(former, o.d.current.asks)
-		for one := range former.each {
-			if one != former.handover {
-				<-one.closed
-			}
-		}
+		o.d.closeAsks()
 	})
-	if !ok {
+	if !ok && !o.d.handsOn.Load() {
 		return errStopping
 	}
-	return nil
+	return nil // who stops does not accept any more, either
 }
 
 // Shutdown implements [handover.Original].

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
@@ -54,20 +53,20 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	}
 	d := &daemon{
 		source: o.Source, version: o.Version, until: until, log: log, level: level,
-		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ,
+		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ, watchdogEvery: watchdog,
 		adoption: newAdoption(o.Adopt, log),
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 	}
-	if parent := os.Getppid(); parent > 1 {
-		// Where Yama lets only ancestors take descriptors, a replacement that has the same
-		// parent may, should this process hang. It fails where there is no Yama.
-		_ = pidfd.Allow(parent)
+	if d.client != nil {
+		// Where Yama lets only ancestors take descriptors, what the keeper starts may,
+		// should this process hang. It fails where there is no Yama.
+		_ = pidfd.Allow(os.Getppid())
 	}
 	if err := d.serveFrom(activation.FromSystemd(log), o.Takeover); err != nil {
 		d.telling.close()
 		return nil, err
 	}
-	d.watch(watchdog)
+	d.watch()
 	log.Info("serving", "version", o.Version, "config", d.current.inputs.File, "generation", d.current.number,
 		"listeners", len(d.current.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
 	line := d.statusLine()
@@ -97,7 +96,7 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	}
 	d.adoption.rejoin(d.until)
 	if over != nil {
-		return d.takeOver(over, inputs)
+		return d.takeOver(over, inputs, passed, back.sockets)
 	}
 	return d.serveAlone(passed, back, inputs, unread)
 }
@@ -194,17 +193,20 @@ func (d *daemon) lastResort(last keptGeneration, units, stored *activation.Sourc
 	return d.prepareRest(last.Number, last.Inputs, units, stored)
 }
 
-// watch looks after the service manager's watchdog, where interval is not 0, after who
+// watch looks after the service manager's watchdog, where there is one, after who
 // keeps, and after a program whose sockets were adopted, until unwatch.
-func (d *daemon) watch(interval time.Duration) {
+func (d *daemon) watch() {
+	if d.unwatch != nil {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d.unwatch = cancel
 	if d.adoption != nil {
 		held := d.sockets.all()
 		d.serving.Go(func() { d.adoption.follow(ctx, held) })
 	}
-	if interval > 0 {
-		d.serving.Go(func() { d.watchdog(ctx, interval) })
+	if d.watchdogEvery > 0 {
+		d.serving.Go(func() { d.watchdog(ctx, d.watchdogEvery) })
 	}
 	if d.keep.silent.Load() {
 		d.serving.Go(func() { d.awaitHolder(ctx) })

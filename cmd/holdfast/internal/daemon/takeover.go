@@ -33,9 +33,22 @@ const (
 	// silent for that long is taken for hung.
 	helloPatience = 5 * time.Second
 
-	// stepPatience is how long it may take for one request, and a killed process to end.
+	// stepPatience is how long a killed process may take to end, and another replacement
+	// to give up.
 	stepPatience = 30 * time.Second
+
+	// requestPatience is how long an instance that answers may take for one request: it
+	// may be at a reload, which waits for its manager and for names.
+	requestPatience = 2 * time.Minute
+
+	// endPatience is how long an instance may take to be gone that has ended the session.
+	endPatience = 2 * time.Second
 )
+
+// hungError is that an instance does not answer at all.
+type hungError struct{ error }
+
+func (e hungError) Unwrap() error { return e.error }
 
 // trial is how long a replacement serves alone before the original lets go for good,
 // which waits ten seconds for that. Tests set it.
@@ -127,7 +140,7 @@ func (d *daemon) meetAt(path string) (*takeover, error) {
 		if err == nil {
 			return t, nil
 		}
-		if errors.Is(err, handover.ErrHung) && s.Process() != nil && d.until.Err() == nil {
+		if errors.As(err, new(hungError)) && s.Process() != nil && d.until.Err() == nil {
 			t, seizeErr := d.seize(s)
 			if seizeErr == nil {
 				return t, nil
@@ -150,10 +163,12 @@ func (d *daemon) meetAt(path string) (*takeover, error) {
 func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 	hello, cancel := context.WithTimeout(d.until, helloPatience)
 	defer cancel()
-	if _, err := s.Hello(hello, d.version); err != nil {
+	if _, err := s.Hello(hello, d.version); errors.Is(err, handover.ErrHung) {
+		return nil, hungError{err}
+	} else if err != nil {
 		return nil, err
 	}
-	step, cancel := context.WithTimeout(d.until, stepPatience)
+	step, cancel := context.WithTimeout(d.until, requestPatience)
 	defer cancel()
 	got, err := s.SendListeningSockets(step)
 	if err != nil {
@@ -188,28 +203,38 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 func (d *daemon) completeSession(ctx context.Context, s *handover.Session, over time.Duration, onTrial func()) (*sock.Listener, error) {
 	step, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
-	err := s.BeginDrainingConnections(step, over)
-	if err == nil {
-		onTrial()
-		select {
-		case <-time.After(trial):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		var next *sock.Listener
-		if next, err = s.ShutdownOriginalNode(step); err == nil {
-			return next, nil
-		}
-	}
+	next, err := d.tryAlone(step, s, over, onTrial)
 	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	case err == nil || ctx.Err() != nil:
+		return next, err
+	case s.Process() == nil:
+		return nil, err
 	case errors.Is(err, handover.ErrGone):
+		// It may have lost patience with this process, and accept again.
+		wait, cancel := context.WithTimeout(ctx, endPatience)
+		defer cancel()
+		if s.Process().Wait(wait) != nil {
+			return nil, err
+		}
 		return nil, nil
-	case errors.Is(err, handover.ErrHung) && s.Process() != nil:
-		return nil, end(step, s.Process())
+	case errors.Is(err, handover.ErrHung):
+		return nil, end(s.Process())
 	}
 	return nil, err
+}
+
+// tryAlone serves alone for a moment before the original lets go for good.
+func (d *daemon) tryAlone(ctx context.Context, s *handover.Session, over time.Duration, onTrial func()) (*sock.Listener, error) {
+	if err := s.BeginDrainingConnections(ctx, over); err != nil {
+		return nil, err
+	}
+	onTrial()
+	select {
+	case <-time.After(trial):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.ShutdownOriginalNode(ctx)
 }
 
 // seize takes the sockets out of an instance that does not answer. It is killed when
@@ -230,11 +255,9 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 		}
 		t.own.Offers = append(t.own.Offers, activation.Offer{FD: f.FD})
 	}
-	t.complete = func(ctx context.Context, _ time.Duration, _ func()) (*sock.Listener, error) {
+	t.complete = func(context.Context, time.Duration, func()) (*sock.Listener, error) {
 		d.log.Warn("the running instance does not answer: it is killed", "instance", t.from)
-		step, cancel := context.WithTimeout(ctx, stepPatience)
-		defer cancel()
-		err := end(step, p)
+		err := end(p)
 		if err == nil {
 			_ = s.Close()
 		}
@@ -245,7 +268,9 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 }
 
 // end kills a process that does not answer any more and waits until it is gone.
-func end(ctx context.Context, p *pidfd.Process) error {
+func end(p *pidfd.Process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stepPatience)
+	defer cancel()
 	if err := p.Signal(unix.SIGKILL); err != nil && !errors.Is(err, pidfd.ErrExited) {
 		return err
 	}
@@ -254,14 +279,13 @@ func end(ctx context.Context, p *pidfd.Process) error {
 
 // takeOver makes a generation of what a running process has, and puts it into service
 // in its place. After an error that one is as it was.
-func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
+func (d *daemon) takeOver(t *takeover, inputs config.Inputs, passed ...*activation.Source) error {
 	d.kept, d.onTrial, d.tookOver = t.legacy.Kept, true, t.from
-	g, err := d.prepareOver(t, inputs)
+	g, err := d.prepareOver(t, inputs, passed)
 	if err != nil {
 		t.giveUp()
 		return err
 	}
-	d.keepIfPossible(g)
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		return err
@@ -269,11 +293,16 @@ func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
 	next, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.reopenAsks)
 	if err != nil {
 		d.engine.Pause()
+		d.closeAsks()
 		t.giveUp()
 		d.withdraw(g)
 		return fmt.Errorf("take over from %s: %w", t.from, err)
 	}
 	d.onTrial = false
+	// Not before: who dies on trial must not leave a socket with the holder that the
+	// original has never had.
+	d.keepIfPossible(g)
+	d.watch()
 	if next != nil && next.Addr().Path == g.config.Global.HandoverSocket {
 		next := &asked{at: next.Addr().Path, socket: next, serve: d.serveHandover, closed: make(chan struct{})}
 		d.current.asks.handover = next
@@ -288,12 +317,12 @@ func (d *daemon) takeOver(t *takeover, inputs config.Inputs) error {
 }
 
 // prepareOver is prepare without the asks, whose addresses the other process has.
-func (d *daemon) prepareOver(t *takeover, inputs config.Inputs) (*generation, error) {
+func (d *daemon) prepareOver(t *takeover, inputs config.Inputs, passed []*activation.Source) (*generation, error) {
 	g, err := newGeneration(t.legacy.Kept.Current.Number+1, inputs)
 	if err != nil {
 		return nil, err
 	}
-	if g.got, err = d.acquire(wants(g.config), []*activation.Source{t.units, t.own}); err != nil {
+	if g.got, err = d.acquire(wants(g.config), append(passed, t.units, t.own)); err != nil {
 		return nil, err
 	}
 	if err := d.startEngine(g); err != nil {
@@ -306,17 +335,10 @@ func (d *daemon) prepareOver(t *takeover, inputs config.Inputs) (*generation, er
 // leaves them, and gives the clients that were accepted here their time.
 func (d *daemon) withdraw(g *generation) {
 	d.handsOn.Store(true)
+	d.telling.hush() // the service goes on
 	g.got.Retire()
 	drain, over := d.drain(g.config.Global.DrainTimeout, nil)
 	defer over()
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
-	defer cancel()
-	if err := d.keep.remove(ctx, g.pushed...); err != nil {
-		d.log.Warn("cannot take descriptors out of the store", "error", err.Error())
-	}
-	for one := range d.current.asks.each {
-		one.stop()
-	}
 	d.engine.Stop(drain, proxy.Ending{Leave: true})
 	d.serving.Wait()
 }

@@ -78,6 +78,12 @@ func (u *upgrading) child() int {
 	return u.pid
 }
 
+func (u *upgrading) underWay() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.taken != nil
+}
+
 func (u *upgrading) lastError() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -211,7 +217,7 @@ const lastWords = time.Second
 // process.
 func (r *replacement) end() {
 	_ = r.process.WithHandle(func(pidfd uintptr) {
-		ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 		for deadline := time.Now().Add(lastWords); time.Now().Before(deadline); {
 			n, err := unix.Poll(ended, int(time.Until(deadline).Milliseconds()))
 			if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
