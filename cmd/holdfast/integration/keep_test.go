@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,6 +98,16 @@ func TestUnderAKeeperAProcessThatHangsIsReplaced(t *testing.T) {
 	holdfast, route := kept(t, "--watchdog", "2s", "--stop-timeout", "1s")
 	pid := serving(t, holdfast, 0)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	requireEcho(t, dial(t, route.Listen[0]), "it takes a moment\n")
+	// It is woken to be killed, and may accept somebody in that moment. Nobody is refused.
+	testbed.Eventually(t, patience, "the next process serves", func() bool {
+		conn := dial(t, route.Listen[0])
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, err := io.WriteString(conn, "x")
+		if err == nil {
+			_, err = io.ReadFull(conn, make([]byte, 1))
+		}
+		return err == nil
+	})
 	serving(t, holdfast, pid)
 }

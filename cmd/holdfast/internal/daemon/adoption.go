@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 
@@ -108,7 +109,7 @@ func (a *adoption) giveUp() {
 // other program goes on. Those are the same also if the PID is another program's by now:
 // then it has none of this instance's.
 func (a *adoption) rejoin(ctx context.Context) {
-	if a == nil {
+	if a == nil || a.PID == os.Getpid() { // the number was free again
 		return
 	}
 	p, err := pidfd.Open(a.PID)

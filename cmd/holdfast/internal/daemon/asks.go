@@ -75,6 +75,10 @@ type asked struct {
 	ended  bool // by itself
 }
 
+func newAsked(at string, socket *sock.Listener, serve func(context.Context, *asked) error) *asked {
+	return &asked{at: at, socket: socket, serve: serve, closed: make(chan struct{})}
+}
+
 // answers tells whether who asks at an address gets to this server.
 func (a *asked) answers(at string) bool {
 	return a != nil && a.at == at && !a.ended && a.socket.Reachable()
@@ -93,7 +97,7 @@ func (d *daemon) openAsks(global config.Global) (asks, error) {
 			failed = append(failed, err)
 			return nil
 		}
-		return &asked{at: at, socket: socket, serve: serve, closed: make(chan struct{})}
+		return newAsked(at, socket, serve)
 	}
 	now := d.asksInService()
 	next := asks{control: open(now.control, global.ControlSocket, d.serveControl, func() (*sock.Listener, error) {

@@ -57,6 +57,7 @@ func (o original) BeginDraining(_ context.Context, over time.Duration) error {
 
 // Shutdown implements [handover.Original].
 func (o original) Shutdown() {
+	o.d.upgrading.pass()
 	o.d.call(func() { o.d.succeeded = true })
 }
 

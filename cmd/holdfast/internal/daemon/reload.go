@@ -40,7 +40,9 @@ func (d *daemon) Reload(ctx context.Context) (done status.Reload, err error) {
 // for READY=1, up to TimeoutStartSec=, before it starts the service again.
 func (d *daemon) hangup() {
 	d.tell(d.notify.Reloading)
-	_, _ = d.reload() // the log says how it went
+	if _, err := d.reload(); errors.Is(err, errOffering) {
+		d.log.Warn("not reloaded", "reason", err.Error()) // of any other end the log has told
+	}
 	d.tell(d.notify.Ready)
 }
 

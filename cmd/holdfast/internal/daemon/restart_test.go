@@ -33,8 +33,8 @@ func init() {
 				return nil, ctx.Err()
 			}
 		}
-		if os.Getenv("TRIAL") == "long" {
-			trial = 9 * time.Second
+		if long, err := time.ParseDuration(os.Getenv("TRIAL")); err == nil {
+			trial = long
 		}
 		o := Options{Source: config.Source{File: os.Getenv("FILE")}, Version: "test", Takeover: TakeoverAuto}
 		for _, arg := range os.Args[1:] {

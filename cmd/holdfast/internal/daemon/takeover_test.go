@@ -131,7 +131,7 @@ func TestAReplacementThatIsKilledLeavesTheOriginalServing(t *testing.T) {
 		return err == nil && readErr == nil
 	}, s.listen["web"]...)
 	for at := range 12 {
-		second := s.lifeOf(t, nobody, nil, "TRIAL=long")
+		second := s.lifeOf(t, nobody, nil, "TRIAL=9s")
 		time.Sleep(time.Duration(at) * 40 * time.Millisecond) // the moment of the kill
 		second.end(unix.SIGKILL)
 		require.Equal(t, first.command.Process.Pid, s.process(t).PID)
@@ -139,6 +139,39 @@ func TestAReplacementThatIsKilledLeavesTheOriginalServing(t *testing.T) {
 	}
 	load.stop()
 	assert.Contains(t, first.log.String(), "the replacement accepts", "some were killed late")
+}
+
+func TestAnOriginalThatHangsWhileTheReplacementIsOnTrialIsEnded(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	second := s.lifeOf(t, nobody, nil, "TRIAL=2s")
+	first.log.eventually(t, "the replacement accepts")
+	first.freeze()
+	load := calling(t, s.listen["web"]...)
+	require.Eventually(t, func() bool { return strings.Contains(second.log.String(), "msg=serving") }, 3*alonePatience, 10*time.Millisecond)
+	_ = first.command.Wait()
+	first.ended = true
+	load.stop()
+	third := s.lifeOf(t, nobody, nil)
+	third.log.eventually(t, "msg=serving")
+}
+
+func TestAReplacementThatIsKilledOnTrialLeavesNothingInTheStore(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := twoSockets(t)
+	first := s.live(t, m)
+	first.status()
+	s.listen["more"] = []string{freeAddress(t)}
+	s.write(t)
+	second := s.lifeOf(t, m.Socket(), nil, "TRIAL=9s")
+	first.log.eventually(t, "the replacement accepts")
+	second.end(unix.SIGKILL)
+	require.Eventually(t, func() bool { return first.reload() == nil }, patience, time.Millisecond, "its address is free")
+	require.Eventually(t, func() bool { return len(m.Names()) == 4 }, patience, time.Millisecond, "three sockets and a configuration")
+	requireEcho(t, s.dial(t, "more"))
 }
 
 func TestAReplacementWithABadFileLeavesTheOriginalServing(t *testing.T) {

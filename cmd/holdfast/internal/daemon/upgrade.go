@@ -35,6 +35,7 @@ type upgrading struct {
 	mu     sync.Mutex
 	pid    int           // of the replacement, 0 = none
 	taken  chan struct{} // closed when somebody has taken over, and the manager knows
+	passed bool          // somebody has: there is no way back
 	reason string        // why the last one did not
 }
 
@@ -53,6 +54,20 @@ func (u *upgrading) started(pid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.pid = pid
+}
+
+// pass notes that somebody has taken over. Whoever was started for that must not be ended
+// any more.
+func (u *upgrading) pass() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.passed = true
+}
+
+func (u *upgrading) isPassed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.passed
 }
 
 // failed ends an upgrade that came to nothing.
@@ -112,7 +127,7 @@ func (d *daemon) upgrade() (status.Upgrade, error) {
 	r, err := d.startReplacement()
 	if err == nil {
 		d.upgrading.started(r.pid)
-		err = r.await(d.until)
+		err = r.await(d.until, d.upgrading.isPassed)
 	}
 	if err != nil {
 		d.upgrading.failed(err)
@@ -190,7 +205,7 @@ func replacementArgs(args []string) []string {
 
 // await returns when the replacement says that it has taken over, or why it never will.
 // It has ended then.
-func (r *replacement) await(ctx context.Context) error {
+func (r *replacement) await(ctx context.Context, passed func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
 	defer cancel()
 	select {
@@ -204,6 +219,9 @@ func (r *replacement) await(ctx context.Context) error {
 		}
 		return errors.New(reason)
 	case <-ctx.Done():
+		if passed() { // it has not come to say so
+			return r.process.Release()
+		}
 		_ = r.process.Kill()
 		r.end()
 		return fmt.Errorf("the new process has not taken over: %w", ctx.Err())
