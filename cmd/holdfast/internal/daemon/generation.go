@@ -35,7 +35,7 @@ type generation struct {
 }
 
 // prepare opens what a configuration needs and the instance has not. Its error tells all
-// that cannot be had.
+// that cannot be had; at a start, where there are sources, those have theirs still.
 func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activation.Source) (*generation, error) {
 	g, err := newGeneration(number, inputs)
 	if err != nil {
@@ -45,8 +45,10 @@ func (d *daemon) prepare(number uint64, inputs config.Inputs, sources ...*activa
 	if g.asks, err = d.openAsks(g.config.Global); err != nil {
 		failed = append(failed, err)
 	}
-	if g.got, err = d.acquire(wants(g.config), sources); err != nil {
-		failed = append(failed, err)
+	if len(failed) == 0 || len(sources) == 0 { // an Acquire that succeeds empties them
+		if g.got, err = d.acquire(wants(g.config), sources); err != nil {
+			failed = append(failed, err)
+		}
 	}
 	if len(failed) > 0 {
 		if g.got != nil {

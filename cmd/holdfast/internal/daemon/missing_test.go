@@ -86,6 +86,30 @@ func TestWithNothingToLoseATakenAddressIsTheEnd(t *testing.T) {
 	assert.Contains(t, first.log.String(), "address already in use")
 }
 
+// Sockets that came back are not given up for a server of the instance itself.
+func TestARestartWithoutItsControlSocketKeepsItsListeners(t *testing.T) {
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	metrics := freeAddress(t)
+	s.global = []string{"metrics = '" + metrics + "'"}
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+	waiting := s.dial(t, "web")
+	require.NoError(t, os.Remove(s.dir+"/control.sock"))
+	squatter, err := net.Listen("unix", s.dir+"/control.sock")
+	require.NoError(t, err)
+
+	second := s.live(t, m)
+	requireEcho(t, waiting)
+	second.log.eventually(t, "not served: control socket")
+	require.NoError(t, squatter.Close())
+	assert.Equal(t, map[string]string{s.label("web"): "store"}, origins(second.status()))
+	assert.NotContains(t, second.log.String(), "not served: listener")
+}
+
 // Of two things that are wrong the one that is mended must not hide the other.
 func TestABrokenFileIsShownUntilAReloadSucceeds(t *testing.T) {
 	m := storetest.Start(t, 20)
