@@ -8,15 +8,7 @@ import (
 )
 
 func TestAMachineThatCannotBeCleanedIsReplaced(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs virtual machines")
-	}
-	chosen, err := slots()
-	require.NoError(t, err)
-	s := chosen[0]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ensureMachine(t)
+	s := oneSlot(t)
 	first := s.running
 	g := &Guest{t: t, machine: first}
 	require.NoError(t, g.restore(), "nothing is left of nothing")

@@ -9,7 +9,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
 
-func TestAMachineThatAScenarioBroughtDownIsReplaced(t *testing.T) {
+// oneSlot is the first release's, with a machine that runs, until the test ends.
+func oneSlot(t *testing.T) *slot {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs virtual machines")
 	}
@@ -17,10 +19,15 @@ func TestAMachineThatAScenarioBroughtDownIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	s := chosen[0]
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	t.Cleanup(s.mu.Unlock)
 	s.ensureMachine(t)
+	return s
+}
+
+func TestAMachineThatAScenarioBroughtDownIsReplaced(t *testing.T) {
+	s := oneSlot(t)
 	first := s.running
-	_, err = first.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "poweroff -ff; sleep 60"}, Timeout: patience})
+	_, err := first.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "poweroff -ff; sleep 60"}, Timeout: patience})
 	require.ErrorContains(t, err, "the machine ended")
 
 	s.ensureMachine(t)

@@ -65,7 +65,8 @@ func (a Addr) isAbstract() bool {
 	return strings.HasPrefix(a.Path, "@")
 }
 
-func (a Addr) hasFile() bool {
+// HasFile tells a Unix address that is a path from an abstract one and from IP.
+func (a Addr) HasFile() bool {
 	return a.isUnix() && a.Path != "" && !a.isAbstract()
 }
 

@@ -74,7 +74,7 @@ func Classify(fd int) (Info, error) {
 	if i.Family == unix.AF_INET || i.Family == unix.AF_INET6 {
 		i.Device, i.Retired = device(fd, i.Addr)
 	}
-	if !i.Addr.hasFile() {
+	if !i.Addr.HasFile() {
 		i.OtherNetNS = inOtherNetNS(fd)
 	}
 	return i, nil

@@ -53,7 +53,7 @@ func (l *Listener) Reachable() bool {
 	switch {
 	case l.retired.Load():
 		return false
-	case !l.Info.Addr.hasFile():
+	case !l.Info.Addr.HasFile():
 		return true
 	case l.file == nil:
 		var st unix.Stat_t

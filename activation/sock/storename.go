@@ -31,7 +31,7 @@ func AdoptStored(fd *FD, name string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, ok := parseStoreName(name); ok && n.cookie == l.Info.Cookie && n.file != nil && l.Info.Addr.hasFile() {
+	if n, ok := parseStoreName(name); ok && n.cookie == l.Info.Cookie && n.file != nil && l.Info.Addr.HasFile() {
 		l.file = &socketFile{path: l.Info.Addr.Path, dev: n.file.dev, ino: n.file.ino}
 	}
 	return l, nil

@@ -20,8 +20,8 @@ type route struct {
 func routes(instance Instance) router {
 	return router{
 		statusPath:  {http.MethodGet, serveStatus(instance)},
-		reloadPath:  {http.MethodPost, serveReload(instance)},
-		upgradePath: {http.MethodPost, serveUpgrade(instance)},
+		reloadPath:  {http.MethodPost, serveChange(instance.Reload)},
+		upgradePath: {http.MethodPost, serveChange(instance.Upgrade)},
 	}
 }
 

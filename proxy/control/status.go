@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -37,8 +36,8 @@ func (c *Client) status(ctx context.Context) (status.Status, json.RawMessage, er
 		return status.Status{}, nil, err
 	}
 	var answer status.Status
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return status.Status{}, nil, fmt.Errorf("control socket %s: %w: %w", c.path, errForeign, err)
+	if err := c.decode(raw, &answer); err != nil {
+		return status.Status{}, nil, err
 	}
 	return answer, raw, nil
 }

@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -36,36 +31,12 @@ If anything is wrong with the configuration the instance stays as it is, and all
 that is wrong is listed. The exit code is 1 then, and 7 if no instance runs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if socket == "" {
-				socket = config.FindControlSocket(os.Environ())
-			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), reloadTimeout, fmt.Errorf("not done within %v", reloadTimeout))
-			defer cancel()
-			done, err := control.NewClient(socket).Reload(ctx)
-			var refused *control.RefusedError
-			switch {
-			case asJSON && errors.As(err, &refused):
-				return printRefusal(cmd.OutOrStdout(), refused)
-			case err != nil:
-				return err
-			case asJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(done)
-			}
-			return printReload(cmd.OutOrStdout(), done)
+			return change[status.Reload]{socket, asJSON, reloadTimeout, (*control.Client).Reload, printReload}.ask(cmd)
 		},
 	}
 	controlFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// printRefusal says why a reload was refused, for programs.
-func printRefusal(w io.Writer, refused *control.RefusedError) error {
-	err := json.NewEncoder(w).Encode(struct {
-		Error    string            `json:"error"`
-		Problems []control.Problem `json:"problems"`
-	}{refused.Reason, append([]control.Problem{}, refused.Problems...)})
-	return errors.Join(err, &codedError{code: exitFailed})
 }
 
 // printReload lists what is not as it was, and counts the rest.

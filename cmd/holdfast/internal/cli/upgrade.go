@@ -1,17 +1,14 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // upgradeTimeout is how long an upgrade may take; the instance gives up before.
@@ -36,26 +33,15 @@ old one goes on as it was. The exit code is 1 then, and 7 if no instance runs. U
 the running process does the same, and the log says how it went.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if socket == "" {
-				socket = config.FindControlSocket(os.Environ())
-			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), upgradeTimeout, fmt.Errorf("not done within %v", upgradeTimeout))
-			defer cancel()
-			done, err := control.NewClient(socket).Upgrade(ctx)
-			var refused *control.RefusedError
-			switch {
-			case asJSON && errors.As(err, &refused):
-				return printRefusal(cmd.OutOrStdout(), refused)
-			case err != nil:
-				return err
-			case asJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(done)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "process %d has taken over from %d\n", done.PID, done.Former)
-			return err
+			return change[status.Upgrade]{socket, asJSON, upgradeTimeout, (*control.Client).Upgrade, printUpgrade}.ask(cmd)
 		},
 	}
 	controlFlag(cmd, &socket)
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+func printUpgrade(w io.Writer, done status.Upgrade) error {
+	_, err := fmt.Fprintf(w, "process %d has taken over from %d\n", done.PID, done.Former)
+	return err
 }

@@ -196,7 +196,7 @@ func (a *adoption) offer(theirs []pidfd.Found) (*activation.Source, error) {
 	source := &activation.Source{Origin: activation.Pidfd}
 	for _, f := range theirs {
 		offer := activation.Offer{FD: f.FD}
-		if hasFile(f.Info.Addr) {
+		if f.Info.Addr.HasFile() {
 			var err error
 			if offer.Name, err = f.Info.StoreNameAt(f.Info.Addr.Path); err != nil {
 				closeFound(theirs)
@@ -208,9 +208,6 @@ func (a *adoption) offer(theirs []pidfd.Found) (*activation.Source, error) {
 	a.share(theirs)
 	return source, nil
 }
-
-// hasFile tells a Unix socket that is not an abstract one.
-func hasFile(a sock.Addr) bool { return a.Path != "" && a.Path[0] != '@' }
 
 func closeFound(found []pidfd.Found) {
 	for _, f := range found {

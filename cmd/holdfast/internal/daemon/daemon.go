@@ -93,6 +93,7 @@ func (d *daemon) run(signals *signals) {
 				d.stop(signals.stop)
 				return
 			}
+			continue // nothing has changed
 		case fn := <-d.calls:
 			fn()
 		case <-signals.reload:

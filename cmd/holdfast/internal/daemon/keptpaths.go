@@ -71,7 +71,7 @@ func (k keptPaths) drop() {
 func (a *adoption) keepPath(of sock.Addr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !hasFile(of) {
+	if !of.HasFile() {
 		return nil
 	}
 	return a.paths.keep(of.Path)
@@ -84,7 +84,7 @@ func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
 	for _, s := range sockets {
 		if err := a.keepPath(s.Info.Addr); err != nil {
 			a.log.Warn("the path of a socket may go with the other program", "error", err.Error())
-		} else if hasFile(s.Info.Addr) {
+		} else if s.Info.Addr.HasFile() {
 			dirs[filepath.Dir(s.Info.Addr.Path)] = true
 		}
 	}

@@ -60,10 +60,7 @@ func TestAStopUnderASilentManagerLeavesTheStoreAlone(t *testing.T) {
 	m := storetest.Start(t, 20)
 	s := newSite(t)
 	s.server = echo(t).String()
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 
 	path, _ := silent(t)
 	second := s.lifeOf(t, path, m.Pass())
@@ -78,10 +75,7 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	m := storetest.Start(t, 20)
 	s := newSite(t)
 	s.server = echo(t).String()
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 
 	// The same socket under another socket's name, and a configuration that cannot be read.
 	var held fdstore.Held

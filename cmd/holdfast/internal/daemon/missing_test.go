@@ -25,10 +25,7 @@ func TestARestartServesWhatCanBeHadAndTheRestLater(t *testing.T) {
 	s.listen["web"] = append(s.listen["web"], "unix://"+path)
 	s.listen["other"] = []string{"unix://" + s.dir + "/other.sock"}
 	s.global = []string{"metrics = '" + metrics + "'"}
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 	waiting := s.dial(t, "web")
 
 	for _, file := range []string{path, s.dir + "/other.sock", s.dir + "/control.sock"} {
@@ -93,10 +90,7 @@ func TestARestartWithoutItsControlSocketKeepsItsListeners(t *testing.T) {
 	s.server = echo(t).String()
 	metrics := freeAddress(t)
 	s.global = []string{"metrics = '" + metrics + "'"}
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 	waiting := s.dial(t, "web")
 	require.NoError(t, os.Remove(s.dir+"/control.sock"))
 	squatter, err := net.Listen("unix", s.dir+"/control.sock")
@@ -117,10 +111,7 @@ func TestABrokenFileIsShownUntilAReloadSucceeds(t *testing.T) {
 	s.server = echo(t).String()
 	path := s.dir + "/web.sock"
 	s.listen["web"] = append(s.listen["web"], "unix://"+path)
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 
 	require.NoError(t, os.Remove(path))
 	squatter, err := net.Listen("unix", path)

@@ -62,6 +62,15 @@ func (s *site) live(t *testing.T, m *storetest.Manager, environ ...string) *life
 	return s.lifeOf(t, m.Socket(), m.Pass(), environ...)
 }
 
+// lived writes the file, and starts a process that serves it and is killed.
+func (s *site) lived(t *testing.T, m *storetest.Manager) {
+	t.Helper()
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.end(unix.SIGKILL)
+}
+
 // lifeOf starts a process with those descriptors, under the manager at a path.
 func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, environ ...string) *life {
 	t.Helper()
@@ -370,10 +379,7 @@ func TestAStopDuringAStartLeavesWhatCameBackToTheNext(t *testing.T) {
 	s := newSite(t)
 	s.server = echo(t).String()
 	s.listen["goes"] = []string{freeAddress(t)}
-	s.write(t)
-	first := s.live(t, m)
-	first.status()
-	first.end(unix.SIGKILL)
+	s.lived(t, m)
 	waiting := s.dial(t, "web")
 
 	delete(s.listen, "goes")
