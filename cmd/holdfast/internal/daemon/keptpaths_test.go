@@ -78,7 +78,7 @@ func TestAPathIsWatchedWithoutInotify(t *testing.T) {
 	require.NoError(t, os.Remove(s.Addr().Path))
 	done := make(chan struct{})
 	go func() {
-		a.restoreOn(t.Context(), -1)
+		a.restoreOn(t.Context(), nil)
 		close(done)
 	}()
 	require.Eventually(t, s.Reachable, patience, time.Millisecond)
