@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -104,46 +105,41 @@ func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
 	}
 }
 
-// watchRemovals is an inotify(7) instance that is readable when something was removed
-// from one of the directories. nil = the kernel gives none.
-func (a *adoption) watchRemovals(dirs map[string]bool) *os.File {
-	raw, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+// watchRemovals is an inotify(7) descriptor that is readable when something was removed
+// from one of the directories; -1 = the kernel gives none, which poll(2) passes over.
+func (a *adoption) watchRemovals(dirs map[string]bool) int {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		a.log.Warn("a removed path is restored with a delay", "error", err.Error())
-		return nil
+		return -1
 	}
 	for dir := range dirs {
-		if _, err := unix.InotifyAddWatch(raw, dir, unix.IN_DELETE|unix.IN_MOVED_FROM); err != nil {
+		if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_DELETE|unix.IN_MOVED_FROM); err != nil {
 			a.log.Warn("a removed path is restored with a delay", "directory", dir, "error", err.Error())
 		}
 	}
-	return os.NewFile(uintptr(raw), "inotify")
+	return fd
 }
 
 // lookForPaths is how often paths are looked at where nobody tells of their removal.
 const lookForPaths = 10 * time.Millisecond
 
-// restoreOn ends with ctx.
-func (a *adoption) restoreOn(ctx context.Context, removals *os.File) {
-	if removals == nil {
-		look := time.NewTicker(lookForPaths)
-		defer look.Stop()
-		for ctx.Err() == nil {
-			a.restorePaths()
-			select {
-			case <-look.C:
-			case <-ctx.Done():
-			}
-		}
-		return
+// restoreOn ends with ctx. Clients find no path from the removal until its thread runs, so
+// that one comes before all others where this process may ask for it (CAP_SYS_NICE). It is
+// never unlocked: the thread ends with the goroutine, and nobody else gets it.
+func (a *adoption) restoreOn(ctx context.Context, removals int) {
+	if removals >= 0 {
+		defer unix.Close(removals)
 	}
-	defer removals.Close()
-	stop := context.AfterFunc(ctx, func() { _ = removals.SetReadDeadline(time.Unix(1, 0)) }) // long ago
-	defer stop()
+	runtime.LockOSThread()
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}, 0)
 	events := make([]byte, 64<<10) // what they say does not matter
-	for {
-		if _, err := removals.Read(events); err != nil {
-			return
+	for ctx.Err() == nil {
+		removed := []unix.PollFd{{Fd: int32(removals), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(removed, int(lookForPaths/time.Millisecond)); n > 0 {
+			_, _ = unix.Read(removals, events)
 		}
 		a.restorePaths()
 	}

@@ -78,7 +78,7 @@ func TestAPathIsWatchedWithoutInotify(t *testing.T) {
 	require.NoError(t, os.Remove(s.Addr().Path))
 	done := make(chan struct{})
 	go func() {
-		a.restoreOn(t.Context(), nil)
+		a.restoreOn(t.Context(), -1)
 		close(done)
 	}()
 	require.Eventually(t, s.Reachable, patience, time.Millisecond)
