@@ -26,6 +26,7 @@ test:
 	go test -count 1 -timeout 15m ./cmd/holdfast/integration
 	go test -count 1 -timeout 15m -race -short -run TestOneHoldfastServes ./cmd/holdfast/integration
 	.ci/fuzz 50000
+	$(MAKE) vmtest
 
 lint:
 	$(TOOL) golangci-lint run
