@@ -75,6 +75,9 @@ func (e *Engine) awaitEnd(l *listening) {
 
 // forget drops a socket that is gone.
 func (e *Engine) forget(l *listening) {
+	if l.relayed != nil {
+		e.relay.Forget(l.relayed)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range e.sockets {

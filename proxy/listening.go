@@ -54,7 +54,7 @@ func (e *Engine) serve(l *listening, service *relay.Service) {
 	case l.relayed != nil:
 		e.relay.Change(l.relayed, service)
 	default:
-		l.relayed = relay.NewSocket(l.FD, l.Label, service)
+		l.relayed = relay.NewSocket(l.FD, l.ID, l.Label, service)
 		e.relay.Serve(l.relayed)
 		e.log.Info("listening", "listener", l.Listener, "socket", l.Label, "origin", l.Origin)
 	}

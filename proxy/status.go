@@ -17,9 +17,12 @@ func (e *Engine) Status() status.Status {
 		Listeners: status.Listeners{LastError: e.lastError, Sockets: make([]status.Socket, 0, len(e.sockets))},
 		Upstreams: make([]status.Upstream, 0, len(e.pools)),
 		Connections: status.Connections{
-			Active: stats.Active, Accepted: stats.Accepted, Failed: stats.Failed,
+			Active: stats.Active, Accepted: stats.Accepted, Restored: stats.Restored, Lost: e.lost, Failed: stats.Failed,
 			BytesIn: stats.BytesIn, BytesOut: stats.BytesOut, Unlogged: stats.Unlogged,
 		},
+	}
+	if e.attached {
+		s.Connections.Kept, s.Connections.Unkept = stats.Active-stats.Unkept, stats.Unkept
 	}
 	if e.config != nil {
 		s.Keep = string(e.config.Global.Keep)

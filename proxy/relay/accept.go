@@ -18,6 +18,8 @@ type arrival struct {
 	family   int   // of upstream
 	use      *use
 	peer     netip.AddrPort
+	slot     *slot // nil = it is not kept
+	number   uint32
 }
 
 // acceptFrom takes who waits in a socket's queue. Each is accepted and begun
@@ -56,19 +58,22 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 		l.pauseAll(errno)
 		return false
 	}
-	client, errno := accept(w.socket.fd, &l.from)
+	a := arrival{upstream: spare, family: family, use: use}
+	a.slot, a.number = l.ready.take(l, use)
+	a.client, errno = accept(w.socket.fd, &l.from)
 	if errno != 0 {
 		l.leave(service.Limit)
 		return l.acceptFailed(w, errno)
 	}
-	upstream, _ := l.spares.take(family)
-	w.socket.adopt(client)
+	a.peer = addrPort(&l.from)
+	l.keepArrival(&a)
+	l.spares.given(family)
+	w.socket.adopt(a.client)
 	use.active.Add(1)
 	w.socket.accepted.Add(1)
 	l.counters.accepted.Add(1)
 	to := l.relay.place(l)
 	to.counters.active.Add(1)
-	a := arrival{client: client, upstream: upstream, family: family, use: use, peer: addrPort(&l.from)}
 	if to == l || !to.enqueue(a) {
 		l.begin(a)
 	}
@@ -103,6 +108,10 @@ func (l *loop) begin(a arrival) {
 	l.serial += uint64(len(l.relay.loops))
 	p := l.pairs.take(l.serial)
 	p.use, p.peer, p.family = a.use, a.peer, a.family
+	p.kept, p.number = a.slot, a.number
+	if l.vault != nil && p.kept == nil {
+		l.counters.unkept.Add(1)
+	}
 	p.side[client] = side{fd: a.client, tcp: a.use.socket.tcp, writable: true}
 	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
 	p.opened, p.active = l.now, l.now
@@ -128,6 +137,9 @@ func (l *loop) refuse(a arrival) {
 		disconnect(a.client)
 	} else {
 		shutdown(a.client, unix.SHUT_RDWR)
+	}
+	if a.slot != nil {
+		l.vault.Drop(a.number)
 	}
 	closeFD(a.client)
 	if a.upstream >= 0 {

@@ -71,11 +71,14 @@ func (l *loop) attemptFailed(p *pair, errno unix.Errno) {
 	p.endpoint.Closed()
 	p.endpoint = nil
 	s := &p.side[server]
-	if s.tcp && s.fd >= 0 {
+	switch {
+	case s.fd < 0:
+	case s.tcp:
 		disconnect(s.fd)
-		return
+	case p.phase == dialing: // it was connected, and cannot be again
+		shutdown(s.fd, unix.SHUT_RDWR)
+		p.family = unix.AF_UNSPEC
 	}
-	l.closeSide(s)
 }
 
 // reason is why no server was reached: the last error, or that none has an address.
@@ -101,13 +104,15 @@ func (l *loop) socketFor(p *pair, family int) unix.Errno {
 	if s.fd >= 0 && p.family == family {
 		return 0
 	}
-	l.closeSide(s)
 	fd, errno := l.spares.take(family)
 	if errno != 0 {
 		return errno
 	}
+	former := *s
 	*s = side{fd: fd, tcp: family != unix.AF_UNIX}
 	p.family = family
+	l.rekeep(p)
+	l.closeSide(&former)
 	return 0
 }
 
@@ -142,6 +147,7 @@ func (l *loop) connected(p *pair) {
 	if p.use.service.SendProxy != 0 && !l.oweHeader(p) {
 		return
 	}
+	l.keepOpen(p)
 	l.pumpBoth(p)
 }
 

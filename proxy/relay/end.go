@@ -24,6 +24,7 @@ const (
 	BadHeader      Reason = "bad PROXY header" // or none in time
 	ClientLeft     Reason = "client left"      // before a server was reached
 	OutOfResources Reason = "out of resources" // no memory or descriptor for it
+	NotRestored    Reason = "not restored"     // another process has left it, and it cannot go on
 )
 
 // finishFlow acts on a flow that takes no more from its source and owes nothing.
@@ -31,9 +32,10 @@ func (l *loop) finishFlow(p *pair, from int) {
 	f := &p.flow[from]
 	if f.state == ending {
 		// A half-close: the other direction goes on for as long as it likes.
-		shutdown(p.side[1-from].fd, unix.SHUT_WR)
 		f.state = done
-		l.releasePipe(f)
+		p.noteFlags() // first: the next process repeats the shutdown
+		shutdown(p.side[1-from].fd, unix.SHUT_WR)
+		l.releasePipe(p, f)
 	}
 	switch {
 	case p.side[client].broken || p.side[server].broken:
@@ -49,7 +51,8 @@ func (l *loop) finishFlow(p *pair, from int) {
 func (l *loop) sideReset(p *pair, at int) {
 	toward, of := &p.flow[1-at], &p.flow[at]
 	p.side[at].broken = true
-	l.discardOwed(toward)
+	p.noteFlags()
+	l.discardOwed(p, toward)
 	toward.state = dead
 	l.setDeadline(p, l.now+int64(flushPatience))
 	if of.state == flowing || of.owes() {
@@ -116,6 +119,7 @@ func (l *loop) checkDelivery(p *pair) {
 // reset ends both sides of a pair as reset. A Unix socket has no reset: its peer
 // sees the end of the stream, or a reset if it had sent what nobody read.
 func (l *loop) reset(p *pair, reason Reason) {
+	p.noteState(slotReset)
 	for i := range p.side {
 		switch s := &p.side[i]; {
 		case s.fd < 0 || s.broken:
@@ -139,6 +143,7 @@ func (l *loop) hangUp(p *pair, reason Reason) {
 		l.reset(p, reason)
 		return
 	}
+	p.noteState(slotEnded)
 	for i := range p.side {
 		shutdown(p.side[i].fd, unix.SHUT_RDWR)
 	}
@@ -167,17 +172,26 @@ func (l *loop) giveUp(p *pair, reason Reason) {
 	l.reset(p, reason)
 }
 
-// end closes both sockets and frees the slot.
+// end closes both sockets and frees the slot. What the peers are to see has happened:
+// where a copy of a socket is kept, closing it sends nothing.
 func (l *loop) end(p *pair, reason Reason) {
 	l.clearDeadline(p)
 	for i := range p.side {
-		l.discardOwed(&p.flow[i])
+		l.discardOwed(p, &p.flow[i])
+	}
+	l.unkeep(p)
+	for i := range p.side {
 		l.closeSide(&p.side[i])
 	}
+	l.relay.report(l, p, reason)
+	l.remove(p)
+}
+
+// remove takes a pair out of all that counts it, and frees its place.
+func (l *loop) remove(p *pair) {
 	if p.endpoint != nil {
 		p.endpoint.Closed()
 	}
-	l.relay.report(l, p, reason)
 	if p.use.service.IdleTimeout > 0 {
 		l.idlers--
 	}

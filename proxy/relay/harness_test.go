@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ type setup struct {
 	spare   int // descriptors above those open now; 0 = plenty
 	pool    func(*config.Upstream)
 	service func(*Service)
+	vault   *shelf
 }
 
 func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
@@ -82,14 +84,18 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	}
 	r := &rig{t: t, network: s.network, service: service, ends: make(chan End, 10000)}
 	r.fd, r.address = listenRaw(t, s.network, s.backlog)
-	relay, err := New(Options{Loops: s.loops, Descriptors: most, Log: slog.New(slog.DiscardHandler), OnEnd: func(e End) { r.ends <- e }})
+	o := Options{Loops: s.loops, Descriptors: most, Log: slog.New(slog.DiscardHandler), OnEnd: func(e End) { r.ends <- e }}
+	relay, err := New(o)
 	require.NoError(t, err)
 	relay.SetReporting(true)
+	if s.vault != nil {
+		relay.Attach(slices.Repeat([]Vault{s.vault}, s.loops))
+	}
 	r.relay = relay
-	r.socket = NewSocket(r.fd, s.network+" "+r.address, service)
+	r.socket = NewSocket(r.fd, 1, s.network+" "+r.address, service)
 	relay.Serve(r.socket)
 	t.Cleanup(func() {
-		relay.Close()
+		r.relay.Close()
 		_ = unix.Close(r.fd)
 		cancel()
 		<-stopped

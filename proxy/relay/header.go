@@ -38,6 +38,8 @@ func (l *loop) readHeader(p *pair) {
 		return
 	case n == 0:
 		// A load balancer that looks whether somebody listens sends nothing.
+		p.noteState(slotEnded)
+		shutdown(s.fd, unix.SHUT_RDWR)
 		l.end(p, ClientLeft)
 		return
 	}
@@ -49,13 +51,14 @@ func (l *loop) readHeader(p *pair) {
 		l.refuseHeader(p, err)
 		return
 	}
+	if !h.Local {
+		p.peer, p.local = h.Source, h.Destination
+	}
+	p.noteHeader(size) // first: the next process takes what is left of it
 	if _, errno := recv(s.fd, l.scratch[:size], 0); errno != 0 {
 		s.broken = true
 		l.reset(p, ClientLeft)
 		return
-	}
-	if !h.Local {
-		p.peer, p.local = h.Source, h.Destination
 	}
 	l.clearDeadline(p)
 	l.startDialing(p)
@@ -68,18 +71,25 @@ func (l *loop) refuseHeader(p *pair, err error) {
 
 // oweHeader puts the PROXY header for the server before anything the client sent.
 func (l *loop) oweHeader(p *pair) bool {
-	buf, err := l.buffers.get()
-	if err != nil {
-		l.relay.note(event{kind: noMemory, err: err})
-		l.giveUp(p, OutOfResources)
-		return false
-	}
 	local := p.local
 	if !local.IsValid() {
 		local = localAddr(p.side[client].fd)
 	}
-	b := proxyproto.Append(l.buffers.bytes(buf)[:0], p.use.service.SendProxy, p.peer, local)
 	f := &p.flow[client]
-	f.buf, f.off, f.end = buf, 0, uint32(len(b))
+	text := proxyproto.Append(l.scratch[:0], p.use.service.SendProxy, p.peer, local)
+	p.headerOut = int64(len(text))
+	if p.needsPipe(client) {
+		l.takePipe(p, f)
+	}
+	if f.pipe.fd >= 0 && fill(f.pipe.fd, text) {
+		f.piped = uint32(len(text))
+		return true
+	}
+	l.releasePipe(p, f)
+	if !l.takeBuffer(p, client) {
+		l.giveUp(p, OutOfResources)
+		return false
+	}
+	f.end = uint32(copy(l.memoryOf(p).buffers.bytes(f.buf), text))
 	return true
 }

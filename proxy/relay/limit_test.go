@@ -246,8 +246,8 @@ func TestConnectionWithoutMemoryIsResetAndTheOthersGoOn(t *testing.T) {
 	before := r.dial()
 	require.NoError(t, ping(t, before))
 	r.eachLoop(func(l *loop) { // as if the kernel had no more, and every buffer were in use
-		l.buffers.mapSlab = func() ([]byte, error) { return nil, unix.ENOMEM }
-		l.buffers.free, l.buffers.cold = nil, 0
+		l.own.buffers.newSlab = func() ([]byte, uint32, error) { return nil, 0, unix.ENOMEM }
+		l.own.buffers.free, l.own.buffers.cold = nil, 0
 	})
 	c := r.dial()
 	_, err := c.Write([]byte("ping"))
@@ -257,7 +257,7 @@ func TestConnectionWithoutMemoryIsResetAndTheOthersGoOn(t *testing.T) {
 	end := r.end()
 	assert.Equal(t, OutOfResources, end.Reason)
 
-	r.eachLoop(func(l *loop) { l.buffers.mapSlab = mapAnonymous })
+	r.eachLoop(func(l *loop) { l.own.buffers.newSlab = mapAnonymous })
 	require.NoError(t, ping(t, before), "who was there goes on")
 	require.NoError(t, ping(t, r.dial()), "and new ones come")
 }

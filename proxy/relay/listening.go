@@ -12,8 +12,10 @@ import (
 // The relay borrows its descriptor and never closes it.
 type Socket struct {
 	fd    int32
+	id    uint64
 	label string
 	tcp   bool
+	mptcp bool // some clients may speak MPTCP
 
 	current atomic.Pointer[use] // how clients are accepted from now on
 	mu      sync.Mutex
@@ -28,13 +30,14 @@ type Socket struct {
 	paused   atomic.Int32 // loops that do not accept from it for now
 }
 
-// NewSocket describes a listening socket; label is how logs name it, for example
+// NewSocket describes a listening socket; id tells it from all others, also in the next
+// process (SO_COOKIE of socket(7)), and label is how logs name it, for example
 // "tcp 127.0.0.1:8080". For TCP it sets what accepted sockets inherit: no delay,
 // keepalive, urgent data in line, and no fast open, whose data would be consumed
 // before the connection counts.
-func NewSocket(fd int, label string, service *Service) *Socket {
-	s := &Socket{fd: int32(fd), label: label, tcp: isTCP(int32(fd))}
-	s.current.Store(&use{socket: s, service: service})
+func NewSocket(fd int, id uint64, label string, service *Service) *Socket {
+	s := newSocketOf(id, label, service)
+	s.fd, s.tcp, s.mptcp = int32(fd), isTCP(int32(fd)), speaksMPTCP(int32(fd))
 	if s.tcp {
 		setTCP(s.fd)
 		setLinger(s.fd)
@@ -42,6 +45,21 @@ func NewSocket(fd int, label string, service *Service) *Socket {
 	}
 	return s
 }
+
+// ClosedSocket describes a listening socket that is closed, for connections that were
+// accepted from it.
+func ClosedSocket(id uint64, label string, service *Service) *Socket {
+	return newSocketOf(id, label, service)
+}
+
+func newSocketOf(id uint64, label string, service *Service) *Socket {
+	s := &Socket{fd: -1, id: id, label: label}
+	s.current.Store(newUse(s, service))
+	return s
+}
+
+// Service is that of the clients who are accepted from now on.
+func (s *Socket) Service() *Service { return s.current.Load().service }
 
 // Active is how many connections accepted from the socket are alive.
 func (s *Socket) Active() int64 {
@@ -57,7 +75,7 @@ func (s *Socket) Active() int64 {
 func (s *Socket) Generations() []GenerationCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.former = slices.DeleteFunc(s.former, (*use).over)
+	s.former = slices.DeleteFunc(s.former, (*use).passed)
 	counts := make([]GenerationCount, 0, len(s.former)+1)
 	for _, u := range append(s.former[:len(s.former):len(s.former)], s.current.Load()) {
 		counts = append(counts, GenerationCount{u.service.Generation, u.active.Load()})
@@ -81,6 +99,13 @@ func (s *Socket) adopt(fd int32) {
 		setTCP(fd)
 		setLinger(fd)
 	}
+}
+
+// speaksMPTCP tells whether a socket is one of Multipath TCP, whose counters are not
+// those of a stream.
+func speaksMPTCP(fd int32) bool {
+	protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	return err == nil && protocol == unix.IPPROTO_MPTCP
 }
 
 func isTCP(fd int32) bool {

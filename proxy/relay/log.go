@@ -30,6 +30,7 @@ const (
 	dialFailed
 	noServer
 	badHeader
+	notRestored
 	eventKinds
 )
 
@@ -46,6 +47,7 @@ var eventText = [eventKinds]struct {
 	dialFailed:   {slog.LevelDebug, "server not reached"},
 	noServer:     {slog.LevelWarn, "no server could be reached: connection reset"},
 	badHeader:    {slog.LevelWarn, "bad PROXY header: connection reset"},
+	notRestored:  {slog.LevelError, "cannot go on with what another process has left: connection reset"},
 }
 
 // note leaves an event for the log.

@@ -40,8 +40,10 @@ type loop struct {
 	stopped bool
 
 	pairs   table
-	buffers bufferPool
-	pipes   pipePool
+	own     memory
+	shared  memory // with the next process; of pairs that are kept
+	vault   Vault  // nil = nothing is kept
+	ready   ready  // for the next client
 	spares  spares
 	scratch []byte // for looking at PROXY headers
 	from    unix.RawSockaddrAny
@@ -69,6 +71,8 @@ type counters struct {
 	in, out                  int64
 	bytesIn, bytesOut        atomic.Int64
 	accepted, active, failed atomic.Int64
+	unkept                   atomic.Int64 // of the active ones, where there is a vault
+	restored                 atomic.Int64
 }
 
 func newLoop(r *Relay, index int) (*loop, error) {
@@ -83,7 +87,7 @@ func newLoop(r *Relay, index int) (*loop, error) {
 	}
 	l := &loop{
 		relay: r, epfd: epfd, wakefd: wakefd,
-		spares: newSpares(), buffers: bufferPool{mapSlab: mapAnonymous}, pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling}, serial: uint64(index),
+		spares: newSpares(), own: newMemory(r), serial: uint64(index),
 		scratch: make([]byte, proxyproto.MaxLen),
 	}
 	if err := l.register(int32(wakefd), unix.EPOLLIN, wakeTag, 0); err != 0 {
@@ -148,7 +152,7 @@ func (l *loop) waitTimeout() int {
 		return 0
 	case l.timed != nil || l.paused || l.failing:
 		return int(tick / time.Millisecond)
-	case l.idlers > 0 || l.short || l.buffers.warm() || l.pipes.idle():
+	case l.idlers > 0 || l.short || l.own.trimmable() || l.shared.trimmable() || l.counters.unkept.Load() > 0:
 		return int(sweep / time.Millisecond)
 	}
 	return -1
@@ -171,8 +175,9 @@ func (l *loop) close() {
 		close(w.released)
 	}
 	l.spares.close()
-	l.pipes.close()
-	l.buffers.close()
+	l.ready.giveUp(l)
+	l.own.close()
+	l.shared.close()
 	l.publish()
 	_ = unix.Close(l.wakefd)
 	_ = unix.Close(l.epfd)

@@ -57,7 +57,7 @@ type flow struct {
 	small    uint8  // splices in a row that moved little: no longer one
 	buf      int32  // noBuffer unless bytes are owed from it
 	off, end uint32 // buf[off:end] is owed to the destination
-	pipe     int32  // noPipe unless in bulk mode
+	pipe     pipe   // noPipe unless in bulk mode, or toward a Unix socket
 	piped    uint32 // bytes in the pipe, owed to the destination
 	moved    int64  // bytes taken from the source, PROXY headers not counted
 }
@@ -89,6 +89,11 @@ type pair struct {
 	family int  // of the server's socket
 	side   [2]side
 	flow   [2]flow
+
+	kept      *slot  // what the next process knows of it; nil = it is not kept
+	number    uint32 // of that slot in the vault
+	headerIn  int64  // bytes of the PROXY header that the client sent
+	headerOut int64  // bytes of the one that the server gets
 
 	use      *use
 	endpoint *upstream.Endpoint // nil when none is being tried

@@ -43,14 +43,14 @@ func (l *loop) pump(p *pair, from int) {
 			return
 		}
 		if !src.readable {
-			l.releasePipe(f)
+			l.releasePipe(p, f)
 			return
 		}
 		if budget <= 0 {
 			l.requeue(p)
 			return
 		}
-		n, r := l.read(f, src)
+		n, r := l.read(p, from)
 		switch r {
 		case progressed:
 			p.active = l.now
@@ -62,13 +62,14 @@ func (l *loop) pump(p *pair, from int) {
 				l.counters.out += int64(n)
 			}
 		case blocked:
-			l.releasePipe(f)
+			l.releasePipe(p, f)
 			return
 		case ended:
 			f.state = ending
 		case failed:
 			src.broken = true
 			f.state = cut
+			p.noteFlags()
 		case starved:
 			l.reset(p, OutOfResources)
 			return
@@ -86,31 +87,29 @@ func (l *loop) pumpBoth(p *pair) {
 }
 
 // read reads once from the source, into the buffer or the pipe.
-func (l *loop) read(f *flow, src *side) (int, result) {
-	if f.pipe == noPipe && f.full >= bulkAfter {
-		f.pipe = l.pipes.get()
-		f.full = 0
+func (l *loop) read(p *pair, from int) (int, result) {
+	f, src := &p.flow[from], &p.side[from]
+	if f.pipe.fd < 0 && (f.full >= bulkAfter || p.needsPipe(from)) {
+		l.takePipe(p, f)
 	}
-	if f.pipe != noPipe {
+	if f.pipe.fd >= 0 {
 		n, r := l.spliceIn(f, src)
 		if r != blocked || !src.hangup {
 			return n, r
 		}
 		// A splice stops at urgent data as if there was nothing more; recv reads it.
-		l.releasePipe(f)
+		l.releasePipe(p, f)
 	}
-	buf, err := l.buffers.get()
-	if err != nil {
-		l.relay.note(event{kind: noMemory, err: err})
+	if !l.takeBuffer(p, from) {
 		return 0, starved
 	}
-	b := l.buffers.bytes(buf)
+	b := l.memoryOf(p).buffers.bytes(f.buf)
 	n, errno := recv(src.fd, b, 0)
 	if errno != 0 || n == 0 {
-		l.buffers.put(buf)
+		l.releaseBuffer(p, f)
 		return 0, l.noBytes(src, errno)
 	}
-	f.buf, f.off, f.end = buf, 0, uint32(n)
+	f.off, f.end = 0, uint32(n)
 	if n == len(b) {
 		f.full++
 		return n, progressed
@@ -145,7 +144,7 @@ func (l *loop) write(p *pair, f *flow, dst *side) result {
 	if f.piped > 0 {
 		return l.spliceOut(p, f, dst)
 	}
-	b := l.buffers.bytes(f.buf)[f.off:f.end]
+	b := l.memoryOf(p).buffers.bytes(f.buf)[f.off:f.end]
 	n, errno := send(dst.fd, b)
 	if errno != 0 {
 		return refused(dst, errno)
@@ -156,7 +155,9 @@ func (l *loop) write(p *pair, f *flow, dst *side) result {
 		dst.writable = false
 		return blocked
 	}
-	l.releaseBuffer(f)
+	f.off, f.end = 0, 0
+	p.noteWritten(f, dst)
+	l.releaseBuffer(p, f)
 	return progressed
 }
 
@@ -172,26 +173,52 @@ func refused(dst *side, errno unix.Errno) result {
 	return blocked
 }
 
-// releasePipe gives back what a direction needs only while bytes move.
-func (l *loop) releasePipe(f *flow) {
-	if f.pipe != noPipe && f.piped == 0 {
-		l.pipes.put(f.pipe)
-		f.pipe = noPipe
+// takeBuffer gives a direction that owes nothing a buffer.
+func (l *loop) takeBuffer(p *pair, from int) bool {
+	f := &p.flow[from]
+	buf, err := l.memoryOf(p).buffers.get()
+	if err != nil {
+		l.relay.note(event{kind: noMemory, err: err})
+		return false
+	}
+	f.buf = buf
+	if p.kept != nil {
+		l.noteBuffer(p, from)
+	}
+	return true
+}
+
+// takePipe puts a direction that owes nothing into bulk mode, if there is a pipe.
+func (l *loop) takePipe(p *pair, f *flow) {
+	f.full = 0
+	f.pipe = l.memoryOf(p).pipes.get()
+	if f.pipe.fd >= 0 {
+		p.notePipe(f)
 	}
 }
 
-func (l *loop) releaseBuffer(f *flow) {
+// releasePipe gives back what a direction needs only while bytes move.
+func (l *loop) releasePipe(p *pair, f *flow) {
+	if f.pipe.fd >= 0 && f.piped == 0 {
+		used := f.pipe
+		f.pipe = noPipe
+		p.notePipe(f)
+		l.memoryOf(p).pipes.put(used)
+	}
+}
+
+func (l *loop) releaseBuffer(p *pair, f *flow) {
 	if f.buf != noBuffer {
-		l.buffers.put(f.buf)
+		l.memoryOf(p).buffers.put(f.buf)
 		f.buf, f.off, f.end = noBuffer, 0, 0
 	}
 }
 
 // discardOwed forgets what a direction owes.
-func (l *loop) discardOwed(f *flow) {
-	l.releaseBuffer(f)
-	if f.pipe != noPipe {
-		l.pipes.discard(f.pipe, f.piped)
+func (l *loop) discardOwed(p *pair, f *flow) {
+	l.releaseBuffer(p, f)
+	if f.pipe.fd >= 0 {
+		l.memoryOf(p).pipes.discard(f.pipe, f.piped)
 		f.pipe, f.piped = noPipe, 0
 	}
 }

@@ -33,6 +33,11 @@ type Relay struct {
 	ephemeral     uint16        // first port that connecting sockets are given
 	headerTimeout time.Duration // headerTimeout; shorter in tests
 
+	vaults  atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
+	keeping atomic.Bool             // new connections are kept there
+	noting  sync.Mutex
+	noted   map[*use]Vault // that have a note; noting is held
+
 	reporting atomic.Bool
 	unlogged  atomic.Int64
 	ends      chan End
@@ -43,7 +48,7 @@ type Relay struct {
 // New starts the loops of a relay that serves nothing yet.
 func New(o Options) (*Relay, error) {
 	r := &Relay{
-		options: o, began: time.Now(), ceiling: math.MaxInt,
+		options: o, began: time.Now(), noted: make(map[*use]Vault), ceiling: math.MaxInt,
 		headerTimeout: headerTimeout, ephemeral: firstEphemeral(),
 		ends: make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
 	}
@@ -69,6 +74,7 @@ func New(o Options) (*Relay, error) {
 
 // Serve accepts from s until Release.
 func (r *Relay) Serve(s *Socket) {
+	r.describe(s.current.Load())
 	r.each(func(l *loop) { l.listen(s) })
 }
 
@@ -205,9 +211,17 @@ func (r *Relay) pipesPerLoop() int { return mostPipes / r.options.Loops }
 // well above zero so that no moment is before the first.
 func (r *Relay) clock() int64 { return int64(time.Since(r.began)) + int64(time.Hour) }
 
+// wall is a moment of the clock in nanoseconds since 1970.
+func (r *Relay) wall(at int64) int64 { return r.began.UnixNano() + at - int64(time.Hour) }
+
+// moment is a time in nanoseconds since 1970 on the clock. It may be before zero.
+func (r *Relay) moment(wall int64) int64 { return wall - r.began.UnixNano() + int64(time.Hour) }
+
 // Stats counts over the life of a relay.
 type Stats struct {
 	Accepted, Active  int64
+	Unkept            int64 // of the active ones: they end with this process, although there are vaults
+	Restored          int64
 	Failed            int64 // no server, a bad PROXY header, or no descriptor or memory
 	BytesIn, BytesOut int64 // from and to clients
 	Unlogged          int64 // ends and events that were not logged: the log could not keep up
@@ -220,6 +234,8 @@ func (r *Relay) Stats() Stats {
 		c := &l.counters
 		s.Accepted += c.accepted.Load()
 		s.Active += c.active.Load()
+		s.Unkept += c.unkept.Load()
+		s.Restored += c.restored.Load()
 		s.Failed += c.failed.Load()
 		s.BytesIn += c.bytesIn.Load()
 		s.BytesOut += c.bytesOut.Load()

@@ -214,7 +214,9 @@ func TestPeerThatNeverReadsHoldsBoundedMemory(t *testing.T) {
 		return r.relay.Stats().BytesOut == before && before > 0
 	})
 	held := 0
-	r.eachLoop(func(l *loop) { held += len(l.buffers.slabs)*slabBuffers - len(l.buffers.free) + l.pipes.made })
+	r.eachLoop(func(l *loop) {
+		held += len(l.own.buffers.slabs)*slabBuffers - len(l.own.buffers.free) + l.own.pipes.made
+	})
 	assert.LessOrEqual(t, held, 40, "at most one buffer or pipe each way")
 
 	quick := r.dial() // others go on

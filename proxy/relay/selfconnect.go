@@ -27,6 +27,7 @@ func (r *Relay) selfConnected(fd int32, sockaddr []byte) bool {
 	if binary.BigEndian.Uint16(sockaddr[2:]) < r.ephemeral {
 		return false
 	}
-	own, peer := name(fd, unix.SYS_GETSOCKNAME), name(fd, unix.SYS_GETPEERNAME)
+	own, _ := name(fd, unix.SYS_GETSOCKNAME)
+	peer, _ := name(fd, unix.SYS_GETPEERNAME)
 	return addrPort(&own) == addrPort(&peer)
 }

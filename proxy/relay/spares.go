@@ -33,9 +33,12 @@ func (s *spares) ready(family int) (int32, unix.Errno) {
 // take gives out the spare of the family, or a new socket where there is none.
 func (s *spares) take(family int) (int32, unix.Errno) {
 	fd, errno := s.ready(family)
-	*s.of(family) = -1
+	s.given(family)
 	return fd, errno
 }
+
+// given notes that the spare of a family, if there is one, is somebody's now.
+func (s *spares) given(family int) { *s.of(family) = -1 }
 
 func (s *spares) close() {
 	for _, fd := range []int32{s.inet, s.inet6, s.local} {

@@ -7,8 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// pipe is one that is open for both reading and writing, by one descriptor.
+type pipe struct {
+	fd   int32  // -1 = none
+	slot uint32 // in the vault, where it is kept
+}
+
 // noPipe marks a direction that is not in bulk mode.
-const noPipe int32 = -1
+var noPipe = pipe{fd: -1}
 
 const (
 	// pipeSize is what one splice moves at most. Beside the kernel's default of
@@ -25,24 +31,24 @@ const (
 	smallAfter  = 4
 )
 
-// pipePool hands out the pipes of one loop, each by one descriptor that is open
-// for both reading and writing.
+// pipePool hands out pipes of one loop.
 type pipePool struct {
-	free []int32
-	made int
-	most int
-	off  bool // pipes cannot be had here
+	vault Vault // where each pipe is kept before it is used; nil = nowhere
+	free  []pipe
+	made  int
+	most  int
+	off   bool // pipes cannot be had here
 
 	ceiling int // descriptors from this number up are not for pipes
 }
 
 // get takes an empty pipe, or noPipe where none can be had: the direction then
 // goes on with buffers.
-func (p *pipePool) get() int32 {
+func (p *pipePool) get() pipe {
 	if n := len(p.free); n > 0 {
-		fd := p.free[n-1]
+		got := p.free[n-1]
 		p.free = p.free[:n-1]
-		return fd
+		return got
 	}
 	if p.off || p.made >= p.most {
 		return noPipe
@@ -52,30 +58,55 @@ func (p *pipePool) get() int32 {
 		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, errSmallPipe)
 		return noPipe
 	}
-	if int(fd) >= p.ceiling {
-		closeFD(fd) // the last descriptors are for others
+	if int(fd) >= p.ceiling { // the last descriptors are for others
+		closeFD(fd)
+		return noPipe
+	}
+	made, ok := p.keep(fd)
+	if !ok {
+		closeFD(fd)
 		return noPipe
 	}
 	p.made++
-	return fd
+	return made
+}
+
+// keep leaves a new pipe in the vault, if there is one.
+func (p *pipePool) keep(fd int32) (pipe, bool) {
+	if p.vault == nil {
+		return pipe{fd: fd}, true
+	}
+	number, memory, ok := p.vault.Take()
+	if !ok {
+		return noPipe, false
+	}
+	slotIn(memory).setState(slotPipe)
+	return pipe{fd, number}, p.vault.Keep(number, fd, -1)
 }
 
 // put gives an empty pipe back.
-func (p *pipePool) put(fd int32) { p.free = append(p.free, fd) }
+func (p *pipePool) put(back pipe) { p.free = append(p.free, back) }
 
 // discard gives back a pipe that may hold bytes nobody wants any more.
-func (p *pipePool) discard(fd int32, holds uint32) {
+func (p *pipePool) discard(back pipe, holds uint32) {
 	if holds == 0 {
-		p.put(fd)
+		p.put(back)
 		return
 	}
-	closeFD(fd)
+	p.remove(back)
+}
+
+func (p *pipePool) remove(one pipe) {
+	if p.vault != nil {
+		p.vault.Drop(one.slot)
+	}
+	closeFD(one.fd)
 	p.made--
 }
 
 func (p *pipePool) close() {
-	for _, fd := range p.free {
-		closeFD(fd)
+	for _, one := range p.free {
+		p.remove(one)
 	}
 	p.free = nil
 }
@@ -89,10 +120,9 @@ func (p *pipePool) idle() bool { return len(p.free) > keptPipes }
 // trim closes the pipes that a burst left over.
 func (p *pipePool) trim() {
 	for p.idle() {
-		fd := p.free[len(p.free)-1]
+		last := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
-		closeFD(fd)
-		p.made--
+		p.remove(last)
 	}
 }
 
@@ -103,7 +133,7 @@ var errSmallPipe = errors.New("the user's share of pipe memory is used up")
 func newPipe() (int32, error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return noPipe, err
+		return -1, err
 	}
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
@@ -112,10 +142,10 @@ func newPipe() (int32, error) {
 		size, err = unix.FcntlInt(uintptr(ends[0]), unix.F_GETPIPE_SZ, 0)
 	}
 	if err != nil {
-		return noPipe, err
+		return -1, err
 	}
 	if size < leastPipe {
-		return noPipe, errSmallPipe
+		return -1, errSmallPipe
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[0]), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	return int32(fd), err
@@ -123,7 +153,7 @@ func newPipe() (int32, error) {
 
 // spliceIn moves bytes from the source into the empty pipe.
 func (l *loop) spliceIn(f *flow, src *side) (int, result) {
-	n, errno := splice(src.fd, f.pipe, pipeSize)
+	n, errno := splice(src.fd, f.pipe.fd, pipeSize)
 	if errno != 0 || n == 0 {
 		return 0, l.noBytes(src, errno)
 	}
@@ -139,7 +169,7 @@ func (l *loop) spliceIn(f *flow, src *side) (int, result) {
 // spliceOut moves bytes from the pipe to the destination. With the pipe empty the
 // direction may go back to buffers.
 func (l *loop) spliceOut(p *pair, f *flow, dst *side) result {
-	n, errno := splice(f.pipe, dst.fd, int(f.piped))
+	n, errno := splice(f.pipe.fd, dst.fd, int(f.piped))
 	if errno != 0 {
 		return refused(dst, errno)
 	}
@@ -150,7 +180,7 @@ func (l *loop) spliceOut(p *pair, f *flow, dst *side) result {
 	}
 	if f.small >= smallAfter {
 		f.small = 0
-		l.releasePipe(f)
+		l.releasePipe(p, f)
 	}
 	return progressed
 }

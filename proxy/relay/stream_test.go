@@ -63,7 +63,7 @@ func TestClientsOfBeforeTheOptionsHaveThemToo(t *testing.T) {
 	require.NoError(t, err)
 	defer early.Close()
 	r := newRig(t, setup{}, b.address)
-	s := NewSocket(fd, "early", r.service)
+	s := NewSocket(fd, 2, "early", r.service)
 	r.relay.Serve(s)
 	late, err := net.Dial("tcp", address)
 	require.NoError(t, err)
@@ -105,13 +105,13 @@ func TestBurstsLeaveNeitherPipesNorMemory(t *testing.T) {
 		conns = append(conns, c)
 	}
 	pipes := 0
-	r.eachLoop(func(l *loop) { pipes = l.pipes.made })
+	r.eachLoop(func(l *loop) { pipes = l.own.pipes.made })
 	assert.Greater(t, pipes, keptPipes)
 	for _, c := range conns {
 		_ = c.Close()
 	}
 	eventually(t, "pipes are closed", func() bool {
-		r.eachLoop(func(l *loop) { pipes = l.pipes.made })
+		r.eachLoop(func(l *loop) { pipes = l.own.pipes.made })
 		return pipes <= keptPipes
 	})
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
@@ -108,25 +109,35 @@ func hasUnread(fd int32) bool {
 // when one came (tcp_inq_hint, net/ipv4/tcp.c). The socket's state and what poll
 // says cannot tell: a reset shows there too.
 func finReceived(fd int32) bool {
+	hint := inqHint(fd)
+	if hint == 0 {
+		return false
+	}
+	inq, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	return err == nil && hint-inq == 1
+}
+
+// inqHint is what TCP_CM_INQ says of a TCP socket's receive queue: its bytes, and one for
+// a FIN. It is 0 where a look at the queue gives nothing.
+func inqHint(fd int32) int {
 	setInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 	defer setInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 0)
 	var b [1]byte
 	var oob [64]byte
 	_, n, _, _, err := unix.Recvmsg(int(fd), b[:], oob[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	if err != nil {
-		return false
+		return 0
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil {
-		return false
+		return 0
 	}
 	for _, m := range messages {
 		if m.Header.Level == unix.IPPROTO_TCP && m.Header.Type == unix.TCP_CM_INQ && len(m.Data) >= 4 {
-			inq, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-			return err == nil && int(binary.NativeEndian.Uint32(m.Data))-inq == 1
+			return int(binary.NativeEndian.Uint32(m.Data))
 		}
 	}
-	return false
+	return 0
 }
 
 // listenBacklog is how many clients wait in the queue of a listening socket; as
@@ -180,14 +191,22 @@ func networkOrder(port uint16) uint16 {
 
 // localAddr is the address that a client connected to.
 func localAddr(fd int32) netip.AddrPort {
-	sa := name(fd, unix.SYS_GETSOCKNAME)
+	sa, _ := name(fd, unix.SYS_GETSOCKNAME)
 	return addrPort(&sa)
 }
 
-// name asks for one of the two addresses of a connected socket.
-func name(fd int32, which uintptr) unix.RawSockaddrAny {
-	var sa unix.RawSockaddrAny
-	size := uint32(unix.SizeofSockaddrAny)
-	_, _, _ = unix.RawSyscall(which, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
-	return sa
+// peerSockaddr is the address of a socket's peer, in the form of connect(2).
+func peerSockaddr(fd int32) []byte {
+	sa, size := name(fd, unix.SYS_GETPEERNAME)
+	return bytes.Clone((*[unix.SizeofSockaddrAny]byte)(unsafe.Pointer(&sa))[:size])
+}
+
+// name asks for one of the two addresses of a connected socket; size is 0 if it has none.
+func name(fd int32, which uintptr) (sa unix.RawSockaddrAny, size uint32) {
+	size = unix.SizeofSockaddrAny
+	_, _, errno := unix.RawSyscall(which, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
+	if errno != 0 {
+		return unix.RawSockaddrAny{}, 0
+	}
+	return sa, min(size, unix.SizeofSockaddrAny)
 }

@@ -16,8 +16,9 @@ func (l *loop) onTick() {
 	}
 	if l.now-l.swept >= int64(sweep) {
 		l.swept = l.now
-		l.buffers.trim()
-		l.pipes.trim()
+		l.own.trim()
+		l.shared.trim()
+		l.keepLate()
 		l.recovered()
 		if l.idlers > 0 {
 			l.pairs.each(l.endIdle)

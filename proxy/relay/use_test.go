@@ -72,7 +72,7 @@ func TestHangUpOfOneSocketLeavesTheOthers(t *testing.T) {
 	stays := r.dial()
 	require.NoError(t, ping(t, stays))
 	fd, address := listenRaw(t, "tcp", 10)
-	other := NewSocket(fd, "other", r.service)
+	other := NewSocket(fd, 2, "other", r.service)
 	r.relay.Serve(other)
 	c, err := net.Dial("tcp", address)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"math"
@@ -141,6 +142,17 @@ func (p *Pool) Pick(client netip.Addr, tried *Tried, now int64) *Endpoint {
 	e := p.balancer.pick(c, client)
 	tried.add(e)
 	return e
+}
+
+// At is the endpoint with an address in the form of connect(2), nil when the pool has
+// none: for connections that another process has made.
+func (p *Pool) At(sockaddr []byte) *Endpoint {
+	for _, e := range p.current.Load().endpoints {
+		if bytes.Equal(e.sockaddr, sockaddr) {
+			return e
+		}
+	}
+	return nil
 }
 
 // Family is the address family that the next Pick of a new connection most

@@ -1,0 +1,49 @@
+package relay
+
+import (
+	"math"
+	"sync"
+)
+
+// Attach has connections kept from now on, those that are there too as far as nothing is
+// under way on them: vaults has one for each loop. It is called at any time, and again only
+// after LetGo.
+func (r *Relay) Attach(vaults []Vault) {
+	r.vaults.Store(&vaults)
+	r.keeping.Store(true)
+	var all sync.WaitGroup
+	for i, l := range r.loops {
+		all.Add(1)
+		ok := l.post(func(l *loop) {
+			defer all.Done()
+			l.attach(vaults[i])
+		})
+		if !ok {
+			all.Done()
+		}
+	}
+	all.Wait()
+}
+
+// SetKeeping tells whether new connections are kept, where a vault is attached. Those
+// that are kept stay so.
+func (r *Relay) SetKeeping(on bool) { r.keeping.Store(on) }
+
+// anyVault is one of the vaults, nil where there is none.
+func (r *Relay) anyVault() Vault {
+	if all := r.vaults.Load(); all != nil {
+		return (*all)[0]
+	}
+	return nil
+}
+
+func (l *loop) attach(v Vault) {
+	l.vault, l.shared = v, newSharedMemory(l.relay, v)
+	l.pairs.each(func(*pair) { l.counters.unkept.Add(1) })
+	for _, w := range l.watches {
+		if w != nil {
+			l.relay.describe(w.socket.current.Load())
+		}
+	}
+	l.keepUnkept(math.MaxInt)
+}

@@ -1,0 +1,56 @@
+package relay
+
+import "sync"
+
+// LetGo leaves the connections that are kept to whoever has the vault now, and touches
+// none of them, nor the vault, when it returns. What they owe is where the next process
+// finds it. Others stay, and none is kept any more. Nothing is to be accepted meanwhile.
+func (r *Relay) LetGo() {
+	var all sync.WaitGroup
+	for _, l := range r.loops {
+		all.Add(1)
+		ok := l.post(func(l *loop) {
+			defer all.Done()
+			l.letGo()
+		})
+		if !ok {
+			all.Done()
+		}
+	}
+	all.Wait()
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	r.vaults.Store(nil)
+	for u := range r.noted {
+		u.note.Store(noNote)
+	}
+	clear(r.noted)
+}
+
+func (l *loop) letGo() {
+	if l.vault == nil {
+		return
+	}
+	l.pairs.each(func(p *pair) {
+		if p.kept != nil {
+			l.forget(p)
+		}
+	})
+	for _, one := range l.shared.pipes.free {
+		closeFD(one.fd)
+	}
+	l.shared, l.vault, l.ready = memory{}, nil, ready{}
+	l.counters.unkept.Store(0)
+}
+
+// forget drops a pair without ending it: its sockets live on in the vault.
+func (l *loop) forget(p *pair) {
+	l.clearDeadline(p)
+	for i := range p.side {
+		if fd := p.flow[i].pipe.fd; fd >= 0 {
+			closeFD(fd)
+		}
+		l.closeSide(&p.side[i])
+	}
+	l.remove(p)
+}

@@ -1,0 +1,43 @@
+package relay
+
+// memory is what a loop moves bytes with. There are two: the next process reads what
+// is owed from one of them, and this process goes on using the other one after it has
+// let the kept connections go.
+type memory struct {
+	buffers bufferPool
+	pipes   pipePool
+}
+
+func newMemory(r *Relay) memory {
+	return memory{
+		buffers: bufferPool{newSlab: mapAnonymous},
+		pipes:   pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling},
+	}
+}
+
+func newSharedMemory(r *Relay, v Vault) memory {
+	m := newMemory(r)
+	m.buffers.newSlab, m.buffers.shared, m.pipes.vault = v.Slab, true, v
+	return m
+}
+
+// memoryOf is what the bytes of a pair are moved with.
+func (l *loop) memoryOf(p *pair) *memory {
+	if p.kept != nil {
+		return &l.shared
+	}
+	return &l.own
+}
+
+// trimmable tells whether trim has something to do.
+func (m *memory) trimmable() bool { return m.buffers.warm() || m.pipes.idle() }
+
+func (m *memory) trim() {
+	m.buffers.trim()
+	m.pipes.trim()
+}
+
+func (m *memory) close() {
+	m.pipes.close()
+	m.buffers.close()
+}

@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// successor is a relay that goes on with what the one of a rig has let go.
+func (r *rig) successor(s *shelf) Restored {
+	r.t.Helper()
+	r.relay.Release(r.socket, false)
+	r.relay.LetGo()
+	former := r.relay
+	next, err := New(Options{Loops: 2, Descriptors: 20000, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil)), OnEnd: func(e End) { r.ends <- e }})
+	require.NoError(r.t, err)
+	next.SetReporting(true)
+	next.Attach([]Vault{s, s})
+	socket := NewSocket(r.fd, 1, r.socket.label, r.service)
+	next.Serve(socket)
+	done := next.Restore(s.found(), s.uses(Use{socket, r.service}))
+	former.Close()
+	r.relay, r.socket = next, socket
+	return done
+}
+
+func TestStreamsGoOnInAnotherRelayByteForByte(t *testing.T) {
+	for _, pair := range pairings {
+		t.Run(pair[0]+" to "+pair[1], func(t *testing.T) {
+			b := newBackend(t, pair[1], echo)
+			s := newShelf(t, 1000)
+			r := newRig(t, setup{network: pair[0], vault: s}, b.address)
+			var all sync.WaitGroup
+			over := make(chan struct{})
+			for i := range 16 {
+				c := r.dial()
+				all.Go(func() { exchange(t, c, 4<<20, uint64(i)) })
+			}
+			go func() {
+				all.Wait()
+				close(over)
+			}()
+			rounds := 0
+			for {
+				done := r.successor(s)
+				rounds++
+				assert.Zero(t, done.Lost)
+				select {
+				case <-over:
+					t.Log("rounds", rounds, "left", done)
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+func TestASilentConnectionGoesOn(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	s := newShelf(t, 100)
+	r := newRig(t, setup{vault: s}, b.address)
+	c := r.dial()
+	say := func(text string) {
+		_, err := c.Write([]byte(text))
+		require.NoError(t, err)
+		got := make([]byte, len(text))
+		_, err = io.ReadFull(c, got)
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+	}
+	say("before")
+	for range 5 {
+		require.Equal(t, Restored{Connections: 1}, r.successor(s))
+		say("after")
+	}
+	require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	rest, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+	end := r.end()
+	require.Equal(t, Closed, end.Reason)
+	require.EqualValues(t, len("before")+5*len("after"), end.BytesIn)
+}

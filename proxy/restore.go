@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"maps"
+
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
+	"github.com/holdfast-proxy/holdfast/proxy/upstream"
+)
+
+// Restore goes on with connections that another process has left in the vault, after the
+// first Apply. notes are what it has noted of them, by number. A connection belongs to the
+// generation that accepted it, also when its listener or its address are gone by now.
+func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	uses, closed := e.usesOf(notes)
+	done := e.relay.Restore(kept, uses)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range closed {
+		l.grant(e.config.Global.DrainTimeout)
+		e.running.Go(func() {
+			e.awaitEnd(l)
+			e.forget(l)
+		})
+	}
+	spareReturned(e.sockets, e.config.Global.DrainTimeout)
+	e.lost += int64(done.Lost)
+	return done
+}
+
+// usesOf finds the socket and the service of each note. closed are the sockets of which
+// only connections are left.
+func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, closed []*listening) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	uses = make(map[uint32]relay.Use, len(notes))
+	open := make(map[uint64]*listening, len(e.sockets))
+	for _, l := range e.sockets {
+		open[l.ID] = l
+	}
+	for number, content := range maps.All(notes) {
+		n, err := relay.ReadNote(content)
+		if err != nil {
+			e.log.Error("not understood what another process has noted", "error", err.Error())
+			continue
+		}
+		l := open[n.Socket]
+		if l == nil || l.relayed == nil {
+			l = e.closedSocket(n)
+			open[n.Socket], closed = l, append(closed, l)
+		}
+		uses[number] = relay.Use{Socket: l.relayed, Service: e.serviceOf(n)}
+	}
+	return uses, closed
+}
+
+// closedSocket stands for a socket that is closed, and has connections. e.mu is held.
+func (e *Engine) closedSocket(n relay.Note) *listening {
+	l := newListening()
+	l.Socket = Socket{ID: n.Socket, Label: n.Label, Listener: n.Listener, Origin: "closed"}
+	l.relayed = relay.ClosedSocket(n.Socket, n.Label, e.serviceOf(n))
+	l.draining = true
+	close(l.closed)
+	e.sockets = append(e.sockets, l)
+	return l
+}
+
+// serviceOf is the service that a note tells of, as far as the listener and the upstream
+// are there still. e.mu is held.
+func (e *Engine) serviceOf(n relay.Note) *relay.Service {
+	s := relay.Service{Limit: relay.NewLimit(0)}
+	for _, l := range e.sockets {
+		if !l.draining && l.relayed != nil && l.Listener == n.Listener {
+			s = *l.relayed.Service()
+			break
+		}
+	}
+	if s.Generation == n.Generation && s.Pool != nil && s.Pool.Name() == n.Upstream {
+		return &s
+	}
+	s.Listener, s.Generation = n.Listener, n.Generation
+	for _, p := range e.pools {
+		if p.Name() == n.Upstream {
+			s.Pool = p.Pool
+		}
+	}
+	if s.Pool == nil {
+		s.Pool = upstream.New(config.Upstream{Name: n.Upstream, Balance: config.RoundRobin}, e.log)
+	}
+	return &s
+}
+
+// Attach has connections kept from now on, also those that are there as far as that is
+// possible: a vault for each event loop. It is called once.
+func (e *Engine) Attach(vaults []relay.Vault) {
+	e.mu.Lock()
+	e.attached = true
+	e.mu.Unlock()
+	e.relay.Attach(vaults)
+}
+
+// LetGo leaves the connections that are kept to the process that has the vault now.
+// Nothing may be accepted meanwhile: Pause comes before.
+func (e *Engine) LetGo() { e.relay.LetGo() }
