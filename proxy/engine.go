@@ -36,10 +36,11 @@ type Engine struct {
 	generation uint64
 	config     *config.Config
 	lastError  string
-	attached   bool         // connections are kept
-	lost       int64        // connections that another process has left, and that could not go on
-	sockets    []*listening // those of the generation, then those that drain
-	pools      []*pool      // those of the generation, in the order of its upstreams
+	attached   bool          // connections are kept
+	pause      time.Duration // of those that another process has left
+	lost       int64         // connections that another process has left, and that could not go on
+	sockets    []*listening  // those of the generation, then those that drain
+	pools      []*pool       // those of the generation, in the order of its upstreams
 
 	running   sync.WaitGroup // pools, and drains
 	ended     chan struct{}  // closed when no connection is left, at the end of Stop

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/relay"
@@ -11,7 +12,7 @@ import (
 // Restore goes on with connections that another process has left in the vault, after the
 // first Apply. notes are what it has noted of them, by number. A connection belongs to the
 // generation that accepted it, also when its listener or its address are gone by now.
-func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
+func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte, lost int) relay.Restored {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	uses, closed := e.usesOf(notes)
@@ -26,7 +27,7 @@ func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Resto
 		})
 	}
 	spareReturned(e.sockets, e.config.Global.DrainTimeout)
-	e.lost += int64(done.Lost)
+	e.lost += int64(done.Lost + lost)
 	return done
 }
 
@@ -92,15 +93,26 @@ func (e *Engine) serviceOf(n relay.Note) *relay.Service {
 	return &s
 }
 
+// Paused notes for how long the connections of another process stood still, for status.
+func (e *Engine) Paused(pause time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pause = pause
+}
+
 // Attach has connections kept from now on, also those that are there as far as that is
-// possible: a vault for each event loop. It is called once.
-func (e *Engine) Attach(vaults []relay.Vault) {
+// possible: a vault for each event loop, and memory of relay.TotalsSize bytes that the
+// next process finds too. It is called again only after LetGo.
+func (e *Engine) Attach(vaults []relay.Vault, memory []byte) {
 	e.mu.Lock()
 	e.attached = true
 	e.mu.Unlock()
-	e.relay.Attach(vaults)
+	e.relay.Attach(vaults, memory)
 }
 
 // LetGo leaves the connections that are kept to the process that has the vault now.
 // Nothing may be accepted meanwhile: Pause comes before.
 func (e *Engine) LetGo() { e.relay.LetGo() }
+
+// SetKeeping tells whether new connections are kept, where there is a vault.
+func (e *Engine) SetKeeping(on bool) { e.relay.SetKeeping(on) }

@@ -21,6 +21,9 @@ func (e *Engine) Status() status.Status {
 			BytesIn: stats.BytesIn, BytesOut: stats.BytesOut, Unlogged: stats.Unlogged,
 		},
 	}
+	if stats.Restored > 0 {
+		s.Connections.RestorePause = float64(e.pause.Microseconds()) / 1e3
+	}
 	if e.attached {
 		s.Connections.Kept, s.Connections.Unkept = stats.Active-stats.Unkept, stats.Unkept
 	}

@@ -18,9 +18,9 @@ type service struct {
 	listener *sock.Listener
 }
 
-func (s *service) Sockets() []handover.Socket {
+func (s *service) Sockets() ([]handover.Socket, error) {
 	label := handover.Label{Origin: "bind", StoreName: s.listener.StoreName()}
-	return []handover.Socket{{Label: label, FD: s.listener.FD.Raw()}}
+	return []handover.Socket{{Label: label, FD: s.listener.FD.Raw()}}, nil
 }
 
 func (s *service) BeginDraining(context.Context, time.Duration) error {
@@ -28,7 +28,11 @@ func (s *service) BeginDraining(context.Context, time.Duration) error {
 	return nil
 }
 
-func (s *service) Shutdown() {
+func (s *service) Connections() ([]handover.Socket, error) { return nil, nil } // they stay here
+
+func (s *service) LetGo() {}
+
+func (s *service) Shutdown(sock.Peer) {
 	fmt.Println("original: ends its connections")
 	_ = s.listener.FD.Close() // not Close: the replacement goes on with the file of a Unix socket
 }

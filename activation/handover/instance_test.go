@@ -28,7 +28,8 @@ const patience = 20 * time.Second
 type instance struct {
 	name    string
 	sockets []*sock.Listener
-	labels  []Label // of the sockets; those that are missing are made of them
+	labels  []Label  // of the sockets; those that are missing are made of them
+	lent    []Socket // for Connections
 
 	accepting context.CancelFunc
 	acceptors sync.WaitGroup
@@ -38,6 +39,7 @@ type instance struct {
 	tell      func(event string) // of each event, may be nil
 	refuse    map[string]error   // what is not to be done
 	abandoned chan struct{}      // one element for each Abandoned
+	successor sock.Peer          // set before the event "shutdown"
 }
 
 func newInstance(name string, sockets ...*sock.Listener) *instance {
@@ -113,8 +115,10 @@ func (i *instance) heard() []string {
 	return slices.Clone(i.events)
 }
 
-func (i *instance) Sockets() []Socket {
-	_ = i.event("sockets")
+func (i *instance) Sockets() ([]Socket, error) {
+	if err := i.event("sockets"); err != nil {
+		return nil, err
+	}
 	var lent []Socket
 	for n, l := range i.sockets {
 		label := Label{Name: fmt.Sprint("listener", n), Origin: "bind", StoreName: l.StoreName()}
@@ -123,7 +127,7 @@ func (i *instance) Sockets() []Socket {
 		}
 		lent = append(lent, Socket{Label: label, FD: l.FD.Raw()})
 	}
-	return lent
+	return lent, nil
 }
 
 func (i *instance) BeginDraining(_ context.Context, over time.Duration) error {
@@ -134,7 +138,23 @@ func (i *instance) BeginDraining(_ context.Context, over time.Duration) error {
 	return nil
 }
 
-func (i *instance) Shutdown() { _ = i.event("shutdown") }
+func (i *instance) Connections() ([]Socket, error) {
+	if err := i.event("connections"); err != nil {
+		return nil, err
+	}
+	return i.lent, nil
+}
+
+func (i *instance) LetGo() {
+	if i.lent != nil {
+		_ = i.event("let go")
+	}
+}
+
+func (i *instance) Shutdown(successor sock.Peer) {
+	i.successor = successor
+	_ = i.event("shutdown")
+}
 
 func (i *instance) Abandoned() {
 	if i.accepting == nil {

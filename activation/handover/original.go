@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
 // Original is a running instance, as seen by who takes over from it. Its methods are
@@ -16,8 +18,9 @@ import (
 type Original interface {
 	// Sockets lends all listening sockets, and what else the replacement can use, under
 	// names with a "/". They stay open, and all there are, until
-	// Abandoned is called or Shutdown has succeeded: a reload meanwhile has to wait.
-	Sockets() []Socket
+	// Abandoned is called or Shutdown has succeeded: a reload meanwhile has to wait. An
+	// error means that nothing is lent.
+	Sockets() ([]Socket, error)
 
 	// BeginDraining is called when the replacement accepts. It returns when this
 	// instance does not any more, on any socket, and has left who is in the queues to
@@ -26,10 +29,19 @@ type Original interface {
 	// means that it goes on accepting. ctx is that of Serve.
 	BeginDraining(ctx context.Context, over time.Duration) error
 
-	// Shutdown is called when the replacement has taken over for good. The sockets are
-	// this instance's to close, the files of Unix sockets are not. That its last
-	// connections end and the process exits comes later.
-	Shutdown()
+	// Connections lends what established connections can be gone on with. They are this
+	// instance's up to LetGo, but no other may be added to what is lent.
+	Connections() ([]Socket, error)
+
+	// LetGo is called before Shutdown: this instance touches none of the connections that
+	// it has lent any more. After an Abandoned it goes on with them.
+	LetGo()
+
+	// Shutdown is called when the replacement has taken over for good: the successor,
+	// as the kernel knows it. The sockets are this instance's to close, the files of
+	// Unix sockets are not. That its last connections end and the process exits comes
+	// later.
+	Shutdown(successor sock.Peer)
 
 	// Abandoned is called when a session has ended without Shutdown, also when
 	// nothing was asked for in it: all is to be as if it had never been. After a
@@ -99,7 +111,7 @@ func (s *originalSession) next(ctx context.Context) (message, error) {
 }
 
 func (s *originalSession) patience() time.Duration {
-	if s.state == draining {
+	if s.state >= draining {
 		return min(drainingTimeout, s.server.options.StepTimeout)
 	}
 	return s.server.options.StepTimeout
@@ -150,6 +162,8 @@ func (s *originalSession) do(ctx context.Context, m message) (reply message, fds
 		reply, fds, err = s.sendListeningSockets()
 	case beginDrainingConnections:
 		reply, err = s.beginDrainingConnections(ctx, m)
+	case sendConnections:
+		reply, fds, err = s.sendConnections()
 	case abort:
 		reply = s.abort()
 	}
@@ -168,13 +182,34 @@ func (s *originalSession) hello(m message) (message, error) {
 
 func (s *originalSession) sendListeningSockets() (message, []int, error) {
 	if s.state == greeted {
-		s.left = s.server.original.Sockets()
+		var err error
+		if s.left, err = s.server.original.Sockets(); err != nil {
+			return message{}, nil, err
+		}
 	}
+	return s.sendNext(sendListeningSockets)
+}
+
+func (s *originalSession) sendConnections() (message, []int, error) {
+	if !slices.Contains(s.features, featureConnections) {
+		return message{}, nil, ErrNotSupported
+	}
+	if s.state == draining {
+		var err error
+		if s.left, err = s.server.original.Connections(); err != nil {
+			return message{}, nil, err
+		}
+	}
+	return s.sendNext(sendConnections)
+}
+
+// sendNext sends as much of what is left as one message takes.
+func (s *originalSession) sendNext(answer string) (message, []int, error) {
 	n := fitting(s.left)
 	if n == 0 && len(s.left) > 0 {
 		return message{}, nil, fmt.Errorf("socket %.40q: what goes with it is too long", s.left[0].Name)
 	}
-	reply := message{Type: sendListeningSockets, More: n < len(s.left)}
+	reply := message{Type: answer, More: n < len(s.left)}
 	var fds []int
 	for _, socket := range s.left[:n] {
 		reply.Sockets = append(reply.Sockets, socket.Label)
@@ -196,12 +231,13 @@ func (s *originalSession) beginDrainingConnections(ctx context.Context, m messag
 // be sent, whoever asked has died since, and the original goes on.
 func (s *originalSession) shutdownOriginalNode() error {
 	s.server.stopAccepting()
+	s.server.original.LetGo()
 	if err := s.passOn(); err != nil {
 		return err
 	}
 	s.state = over
 	s.server.passed = true
-	s.server.original.Shutdown()
+	s.server.original.Shutdown(s.conn.peer)
 	s.log.Info("the replacement has taken over")
 	return nil
 }

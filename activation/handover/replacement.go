@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ type Session struct {
 	conn    *conn
 	process *pidfd.Process // may be nil
 	state   state
+
+	features []string // that both sides have
 }
 
 // Greeting is what an original says about itself.
@@ -74,6 +77,7 @@ func (s *Session) Hello(ctx context.Context, version string) (Greeting, error) {
 		return Greeting{}, s.end(hello, fmt.Errorf("it wants handover protocol %d, this version speaks %d to %d",
 			answer.Protocol, oldestProtocol, protocol))
 	}
+	s.features = both(answer.Features)
 	return Greeting{Version: answer.Version, Protocol: answer.Protocol}, nil
 }
 
@@ -81,6 +85,23 @@ func (s *Session) Hello(ctx context.Context, version string) (Greeting, error) {
 // accepting on them. They come all or, with an error, not at all; then only Abort and
 // Close are of use.
 func (s *Session) SendListeningSockets(ctx context.Context) (got []Received, err error) {
+	return s.getAll(ctx, sendListeningSockets)
+}
+
+// SendConnections gets what established connections can be gone on with, after
+// BeginDrainingConnections. They are the original's until ShutdownOriginalNode has
+// succeeded, or its process is gone: nothing may be done with them before. From an
+// original without that feature nothing comes. They come all or, with an error, not at
+// all; then the handover can go on, but the connections stay where they are.
+func (s *Session) SendConnections(ctx context.Context) ([]Received, error) {
+	if !slices.Contains(s.features, featureConnections) {
+		return nil, nil
+	}
+	return s.getAll(ctx, sendConnections)
+}
+
+// getAll asks until all has come.
+func (s *Session) getAll(ctx context.Context, request string) (got []Received, err error) {
 	defer func() {
 		if err != nil {
 			for _, r := range got {
@@ -90,7 +111,7 @@ func (s *Session) SendListeningSockets(ctx context.Context) (got []Received, err
 		}
 	}()
 	for more := true; more; {
-		answer, fds, err := s.exchange(ctx, message{Type: sendListeningSockets})
+		answer, fds, err := s.exchange(ctx, message{Type: request})
 		if err != nil {
 			return got, err
 		}
@@ -99,7 +120,7 @@ func (s *Session) SendListeningSockets(ctx context.Context) (got []Received, err
 		}
 		more = answer.More
 		if more && len(fds) == 0 {
-			return got, s.end(sendListeningSockets, fmt.Errorf("%w: more to come after nothing", errMalformed))
+			return got, s.end(request, fmt.Errorf("%w: more to come after nothing", errMalformed))
 		}
 	}
 	return got, nil
@@ -174,10 +195,16 @@ func (s *Session) exchange(ctx context.Context, request message) (message, []*so
 	if err := s.state.allows(request.Type); err != nil {
 		return message{}, nil, s.failed(request.Type, err)
 	}
-	if err := s.conn.send(ctx, request); err != nil {
+	err := patiently(ctx, func(ctx context.Context) error { return s.conn.send(ctx, request) })
+	if err != nil {
 		return message{}, nil, s.end(request.Type, err)
 	}
-	answer, fds, err := s.conn.receive(ctx)
+	var answer message
+	var fds []*sock.FD
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		answer, fds, err = s.conn.receive(ctx)
+		return err
+	})
 	if err == nil && answer.Type != request.Type && answer.Type != failure {
 		err = fmt.Errorf("%w: an answer of type %.40q", errMalformed, answer.Type)
 	}

@@ -9,6 +9,7 @@ var (
 	errSaidAlready  = errors.New("it was asked already")
 	errSocketsFirst = errors.New("the listening sockets come first")
 	errDrainFirst   = errors.New("draining comes first")
+	errMoreFirst    = errors.New("there is more of the connections to come")
 	errOver         = errors.New("the session is over")
 )
 
@@ -20,7 +21,12 @@ var ErrNotSupported = errors.New("not supported")
 //
 //	fresh ──Hello──► greeted ──SendListeningSockets──► sent ──BeginDrainingConnections──► draining
 //	                    │                               ▲                                    │
-//	                    └─more─► sending ⟲ more ────────┘          over ◄──ShutdownOriginalNode
+//	                    └─more─► sending ⟲ more ────────┘                                    │
+//	                                                      handed ◄──────────SendConnections──┤
+//	                                                       │ ▲                               │
+//	                                                       │ └─────handing ⟲ more ◄──more────┘
+//	                                                       ▼
+//	                              over ◄──ShutdownOriginalNode, from draining too
 //
 // Abort leads from each but fresh to over, and so does a connection that ends. A
 // request that is answered with Error leaves the state as it was.
@@ -36,6 +42,8 @@ const (
 	sending // the last answer had "more"
 	sent
 	draining // the original accepts no more, and still can
+	handing  // the last answer had "more"
+	handed   // the replacement has what it needs to go on with connections
 	over
 )
 
@@ -62,7 +70,16 @@ func (s state) allows(request string) error {
 			return errSocketsFirst
 		case s == sent && request == shutdownOriginalNode:
 			return errDrainFirst
-		case s == draining && request == beginDrainingConnections:
+		case s >= draining && request == beginDrainingConnections:
+			return errSaidAlready
+		case s == handing:
+			return errMoreFirst
+		}
+	case sendConnections:
+		switch {
+		case s < draining:
+			return errDrainFirst
+		case s == handed:
 			return errSaidAlready
 		}
 	case abort:
@@ -84,6 +101,11 @@ func (s state) after(request string, answer message) state {
 		return sent
 	case beginDrainingConnections:
 		return draining
+	case sendConnections:
+		if answer.More {
+			return handing
+		}
+		return handed
 	case shutdownOriginalNode, abort:
 		return over
 	}

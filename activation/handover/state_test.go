@@ -10,14 +10,16 @@ import (
 
 func TestEachRequestHasItsTime(t *testing.T) {
 	const unknown = "Unknown"
-	requests := []string{hello, sendListeningSockets, beginDrainingConnections, shutdownOriginalNode, abort, unknown}
+	requests := []string{hello, sendListeningSockets, beginDrainingConnections, sendConnections, shutdownOriginalNode, abort, unknown}
 	for s, want := range map[state][]error{
-		fresh:    {nil, errNoHello, errNoHello, errNoHello, errNoHello, errNoHello},
-		greeted:  {errSaidAlready, nil, errSocketsFirst, errSocketsFirst, nil, ErrNotSupported},
-		sending:  {errSaidAlready, nil, errSocketsFirst, errSocketsFirst, nil, ErrNotSupported},
-		sent:     {errSaidAlready, errSaidAlready, nil, errDrainFirst, nil, ErrNotSupported},
-		draining: {errSaidAlready, errSaidAlready, errSaidAlready, nil, nil, ErrNotSupported},
-		over:     {errOver, errOver, errOver, errOver, errOver, errOver},
+		fresh:    {nil, errNoHello, errNoHello, errNoHello, errNoHello, errNoHello, errNoHello},
+		greeted:  {errSaidAlready, nil, errSocketsFirst, errDrainFirst, errSocketsFirst, nil, ErrNotSupported},
+		sending:  {errSaidAlready, nil, errSocketsFirst, errDrainFirst, errSocketsFirst, nil, ErrNotSupported},
+		sent:     {errSaidAlready, errSaidAlready, nil, errDrainFirst, errDrainFirst, nil, ErrNotSupported},
+		draining: {errSaidAlready, errSaidAlready, errSaidAlready, nil, nil, nil, ErrNotSupported},
+		handing:  {errSaidAlready, errSaidAlready, errSaidAlready, nil, errMoreFirst, nil, ErrNotSupported},
+		handed:   {errSaidAlready, errSaidAlready, errSaidAlready, errSaidAlready, nil, nil, ErrNotSupported},
+		over:     {errOver, errOver, errOver, errOver, errOver, errOver, errOver},
 	} {
 		for n, request := range requests {
 			assert.Equal(t, want[n], s.allows(request), "state %d, %s", s, request)
@@ -39,6 +41,10 @@ func TestEachAnswerLeadsOn(t *testing.T) {
 		{sending, sendListeningSockets, message{}, sent},
 		{sent, beginDrainingConnections, message{}, draining},
 		{draining, shutdownOriginalNode, message{}, over},
+		{draining, sendConnections, message{More: true}, handing},
+		{handing, sendConnections, message{}, handed},
+		{draining, sendConnections, message{}, handed},
+		{handed, shutdownOriginalNode, message{}, over},
 		{greeted, abort, message{}, over},
 		{draining, abort, message{}, over},
 	} {

@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -52,6 +53,7 @@ func TestAReplacementTakesOverWithoutLosingAClient(t *testing.T) {
 	clients.requireNoneLost(t)
 	serving.awaitEnd(t)
 	assert.Equal(t, []string{"sockets", "drain 1.5s", "shutdown"}, old.heard())
+	assert.Equal(t, sock.Peer{PID: os.Getpid(), UID: uint32(os.Geteuid())}, old.successor)
 
 	require.NotNil(t, handover)
 	require.NoError(t, handover.Close())
@@ -231,6 +233,40 @@ func TestAnOriginalThatCannotStopGoesOnAndSaysSo(t *testing.T) {
 	requireServedBy(t, "original", old)
 	require.NoError(t, s.Abort(ctx))
 	assert.Equal(t, []string{"sockets", "drain 1s", "drain 1s", "abandoned"}, old.heard())
+}
+
+func TestAnOriginalThatLendsNothingSaysWhy(t *testing.T) {
+	path := socketPath(t)
+	old, _ := start(t, path, Options{})
+	old.refuse = map[string]error{"sockets": errors.New("stopping")}
+	s := dialSession(t, path)
+	_, err := s.Hello(deadline(t), "")
+	require.NoError(t, err)
+	for range 2 {
+		got, err := s.SendListeningSockets(deadline(t))
+		require.ErrorContains(t, err, "SendListeningSockets: refused: stopping")
+		require.Empty(t, got)
+	}
+	require.NoError(t, s.Close())
+	old.awaitAbandoned(t)
+	requireServedBy(t, "original", old)
+}
+
+// It was stopped itself meanwhile.
+func TestAnOriginalThatAnswersIsNotTakenForHungAlthoughTheTimeIsOver(t *testing.T) {
+	path := socketPath(t)
+	old, _ := start(t, path, Options{})
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+	defer cancel()
+	s := dialSession(t, path)
+	_, err := s.Hello(over, "")
+	require.NoError(t, err)
+	got, err := s.SendListeningSockets(over)
+	require.NoError(t, err)
+	closeReceived(t, got)
+	require.NoError(t, s.BeginDrainingConnections(over, 0))
+	require.NoError(t, s.Abort(over))
+	requireServedBy(t, "original", old)
 }
 
 // It has served alone by then.

@@ -17,7 +17,10 @@ const (
 // queue, and there is no moment in which nobody is to be found at the path.
 const featureHandoverSocket = "handover_socket"
 
-var features = []string{featureHandoverSocket}
+// featureConnections means that established connections go over: SendConnections.
+const featureConnections = "connections"
+
+var features = []string{featureHandoverSocket, featureConnections}
 
 // negotiate gives the protocol that two sides speak when one speaks oldest to own,
 // and the other up to theirs.

@@ -16,6 +16,7 @@ const (
 	hello                    = "Hello"
 	sendListeningSockets     = "SendListeningSockets"
 	beginDrainingConnections = "BeginDrainingConnections"
+	sendConnections          = "SendConnections"
 	shutdownOriginalNode     = "ShutdownOriginalNode"
 	abort                    = "Abort"
 

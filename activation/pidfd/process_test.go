@@ -81,6 +81,9 @@ func TestWaitIsForTheEnd(t *testing.T) {
 	require.NoError(t, p.Signal(unix.SIGTERM))
 	require.NoError(t, <-ended)
 	require.NoError(t, p.Wait(t.Context()), "it has ended already, and nobody has reaped it")
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+	defer cancel()
+	require.NoError(t, p.Wait(over), "that is seen, also by who was stopped meanwhile")
 
 	_, err := p.Get(0)
 	require.ErrorIs(t, err, pidfd.ErrExited)

@@ -39,7 +39,10 @@ func (p *Process) wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
 	err = conn.Read(func(fd uintptr) bool { return polled(int(fd), unix.POLLIN) })
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil || p.exited(): // also if this process was stopped until the time was over
+		return nil
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return err

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,4 +51,62 @@ func TestARefusalSaysAllReasons(t *testing.T) {
 		assert.Equal(t, errRefused, refused)
 		assert.EqualError(t, err, "control socket "+path+": one\ntwo")
 	}
+}
+
+// slow is an instance whose changes take longer than any other request may.
+type slow struct {
+	canned
+	asked chan struct{}
+}
+
+func (s slow) Upgrade(ctx context.Context) (status.Upgrade, error) {
+	close(s.asked)
+	select {
+	case <-time.After(max(requestTimeout, answerTimeout) + time.Second):
+		return upgraded, nil
+	case <-ctx.Done():
+		return status.Upgrade{}, ctx.Err()
+	}
+}
+
+// The one that answers for an upgrade has stopped by then: another process serves.
+func TestAChangeThatTakesLongIsAnsweredAlsoWhenTheServerStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	t.Parallel()
+	path := socketPath(t)
+	listener := listen(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	instance := slow{sample, make(chan struct{})}
+	go func() { ended <- Serve(ctx, listener, instance, quiet()) }()
+	go func() {
+		<-instance.asked
+		cancel()
+	}()
+	done, err := NewClient(path).Upgrade(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, upgraded, done)
+	require.NoError(t, <-ended)
+}
+
+func TestAChangeIsGivenUpWhenItsClientGoes(t *testing.T) {
+	path := socketPath(t)
+	listener := listen(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	instance := slow{sample, make(chan struct{})}
+	go func() { ended <- Serve(ctx, listener, instance, quiet()) }()
+	client, leave := context.WithCancel(t.Context())
+	go func() {
+		<-instance.asked
+		leave()
+	}()
+	_, err := NewClient(path).Upgrade(client)
+	require.ErrorIs(t, err, context.Canceled)
+	began := time.Now()
+	cancel()
+	require.NoError(t, <-ended)
+	assert.Less(t, time.Since(began), requestTimeout, "nobody waits for the answer")
 }

@@ -21,9 +21,11 @@ const (
 	maxHeader      = 8 << 10  // bytes
 	maxBody        = 64 << 10 // bytes
 
-	// stopTimeout is what requests under way get when the server stops: that for an
-	// upgrade is answered when another process serves already.
-	stopTimeout = 10 * time.Second
+	// stopTimeout is what requests under way get when the server stops. All but changes
+	// are over by the bounds above. A change is bounded by the instance: that for an
+	// upgrade is answered when another process serves already, and has the answer of a
+	// slow service manager.
+	stopTimeout = 2 * time.Minute
 )
 
 // Serve answers requests on listener, which listens on a Unix socket, until ctx

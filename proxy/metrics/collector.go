@@ -17,13 +17,17 @@ var (
 	startTime  = desc("start_time_seconds", "When the instance started, since the Unix epoch.")
 	changeGood = desc("last_change_successful", "Whether the last change of the listeners succeeded.")
 
-	connections = desc("connections", "Client connections open now.")
-	accepted    = desc("connections_accepted_total", "Client connections accepted.")
-	restored    = desc("connections_restored_total", "Client connections taken over alive from an earlier process.")
-	failed      = desc("connections_failed_total", "Client connections that were reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor.")
-	received    = desc("client_received_bytes_total", "Bytes received from clients.")
-	sent        = desc("client_sent_bytes_total", "Bytes sent to clients.")
-	unlogged    = desc("log_lines_dropped_total", "Lines about connections that were dropped because the log could not keep up.")
+	connections  = desc("connections", "Client connections open now.")
+	accepted     = desc("connections_accepted_total", "Client connections accepted.")
+	restored     = desc("connections_restored_total", "Client connections taken over alive from an earlier process.")
+	kept         = desc("connections_kept", "Client connections that outlive this process.")
+	unkept       = desc("connections_unkept", "Client connections that end with this process, as there was no room to keep them.")
+	lost         = desc("connections_lost_total", "Client connections of an earlier process that could not go on, and were reset.")
+	restorePause = desc("connections_restore_pause_seconds", "For how long the connections of an earlier process stood still at most. 0 = there were none.")
+	failed       = desc("connections_failed_total", "Client connections that were reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor.")
+	received     = desc("client_received_bytes_total", "Bytes received from clients.")
+	sent         = desc("client_sent_bytes_total", "Bytes sent to clients.")
+	unlogged     = desc("log_lines_dropped_total", "Lines about connections that were dropped because the log could not keep up.")
 
 	socketConnections = desc("listener_connections", "Client connections of the socket open now.", "listener", "socket")
 	socketAccepted    = desc("listener_accepted_total", "Client connections accepted on the socket.", "listener", "socket")
@@ -47,7 +51,7 @@ type collector struct {
 func (c collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildInfo, stateNow, generation, startTime, changeGood,
-		connections, accepted, restored, failed, received, sent, unlogged,
+		connections, accepted, restored, kept, unkept, lost, restorePause, failed, received, sent, unlogged,
 		socketConnections, socketAccepted, socketDraining, socketPaused,
 		serverConnections, serverHealthy,
 	} {
@@ -76,6 +80,10 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(connections, float64(s.Connections.Active))
 	count(accepted, s.Connections.Accepted)
 	count(restored, s.Connections.Restored)
+	gauge(kept, float64(s.Connections.Kept))
+	gauge(unkept, float64(s.Connections.Unkept))
+	count(lost, s.Connections.Lost)
+	gauge(restorePause, s.Connections.RestorePause/1e3)
 	count(failed, s.Connections.Failed)
 	count(received, s.Connections.BytesIn)
 	count(sent, s.Connections.BytesOut)

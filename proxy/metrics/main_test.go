@@ -41,6 +41,7 @@ func sample() status.Status {
 		}}},
 		Connections: status.Connections{
 			Active: 15, Accepted: 4716, Restored: 9, Failed: 1, BytesIn: 1 << 40, BytesOut: 2048, Unlogged: 4,
+			Kept: 12, Unkept: 3, Lost: 2, RestorePause: 17.5,
 		},
 	}
 }

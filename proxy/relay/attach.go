@@ -3,12 +3,14 @@ package relay
 import (
 	"math"
 	"sync"
+	"unsafe"
 )
 
 // Attach has connections kept from now on, those that are there too as far as nothing is
-// under way on them: vaults has one for each loop. It is called at any time, and again only
-// after LetGo.
-func (r *Relay) Attach(vaults []Vault) {
+// under way on them: vaults has one for each loop, and memory is TotalsSize bytes that
+// the next process finds too. It is called at any time, and again only after LetGo.
+func (r *Relay) Attach(vaults []Vault, memory []byte) {
+	loops := r.attachTotals(memory)
 	r.vaults.Store(&vaults)
 	r.keeping.Store(true)
 	var all sync.WaitGroup
@@ -17,12 +19,26 @@ func (r *Relay) Attach(vaults []Vault) {
 		ok := l.post(func(l *loop) {
 			defer all.Done()
 			l.attach(vaults[i])
+			if i < len(loops) {
+				l.total = &loops[i]
+			}
 		})
 		if !ok {
 			all.Done()
 		}
 	}
 	all.Wait()
+}
+
+// attachTotals goes on with the counts of the processes before this one.
+func (r *Relay) attachTotals(memory []byte) *[countedLoops]count {
+	t := (*totals)(unsafe.Pointer(&memory[:TotalsSize][0]))
+	if r.before.Load() != nil {
+		return t.resume()
+	}
+	before, loops := t.begin()
+	r.before.Store(&before)
+	return loops
 }
 
 // SetKeeping tells whether new connections are kept, where a vault is attached. Those

@@ -150,6 +150,7 @@ func (p *pair) notePipe(f *flow) {
 	var pipe uint32
 	if f.pipe.fd >= 0 {
 		pipe = f.pipe.slot + 1
+		atomic.StoreUint32(&p.kept.flow[from].buffer, poured)
 	}
 	atomic.StoreUint32(&p.kept.flow[from].pipe, pipe)
 }
@@ -179,6 +180,23 @@ func (p *pair) noteWritten(f *flow, dst *side) {
 		atomic.StoreInt64(&p.kept.flow[p.from(f)].start, f.moved)
 	}
 }
+
+// pour moves what was read into the buffer of a flow on into its pipe, which is empty. It
+// is false when that does not take it.
+func (l *loop) pour(p *pair, from int) bool {
+	f := &p.flow[from]
+	if !fill(f.pipe.fd, l.memoryOf(p).buffers.bytes(f.buf)[:f.end]) {
+		return false
+	}
+	f.piped = f.end
+	atomic.StoreUint32(&p.kept.flow[from].buffer, poured)
+	l.releaseBuffer(p, f)
+	return true
+}
+
+// poured is the buffer of a flow whose bytes are all in its pipe. With another one, and
+// the pipe empty, what was read is in that buffer still.
+const poured = math.MaxUint32
 
 // from is the side from which a flow comes.
 func (p *pair) from(f *flow) int {

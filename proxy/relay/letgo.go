@@ -41,6 +41,8 @@ func (l *loop) letGo() {
 	}
 	l.shared, l.vault, l.ready = memory{}, nil, ready{}
 	l.counters.unkept.Store(0)
+	l.publish()
+	l.total = nil
 }
 
 // forget drops a pair without ending it: its sockets live on in the vault.

@@ -95,7 +95,7 @@ func (s *Socket) adopt(fd int32) {
 	switch {
 	case !s.tcp:
 		setUnix(fd) // Unix sockets inherit nothing
-	case !s.inherited.Load():
+	case s.mptcp || !s.inherited.Load(): // one of Multipath TCP does not hand down all of them
 		setTCP(fd)
 		setLinger(fd)
 	}

@@ -63,6 +63,7 @@ type loop struct {
 
 	inbox    inbox
 	counters counters
+	total    *count // the same where the next process finds it; nil = nowhere
 }
 
 // counters of a loop. The loop adds to its own copies and publishes them once a
@@ -165,6 +166,9 @@ func (l *loop) publish() {
 	}
 	if c.out != c.bytesOut.Load() {
 		c.bytesOut.Store(c.out)
+	}
+	if l.total != nil {
+		l.total.set(c)
 	}
 }
 

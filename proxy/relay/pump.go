@@ -67,7 +67,7 @@ func (l *loop) pump(p *pair, from int) {
 		case ended:
 			f.state = ending
 		case failed:
-			src.broken = true
+			src.broken, src.eaten = true, true // also for the next process, which reads again
 			f.state = cut
 			p.noteFlags()
 		case starved:
@@ -94,11 +94,15 @@ func (l *loop) read(p *pair, from int) (int, result) {
 	}
 	if f.pipe.fd >= 0 {
 		n, r := l.spliceIn(f, src)
-		if r != blocked || !src.hangup {
+		if r == progressed || r == failed || r == blocked && !src.hangup {
 			return n, r
 		}
-		// A splice stops at urgent data as if there was nothing more; recv reads it.
-		l.releasePipe(p, f)
+		// A splice stops at urgent data as if there was nothing more, and when a FIN has
+		// come as if that was all; recv reads it.
+		src.readable = true
+		if !p.needsPipe(from) {
+			l.releasePipe(p, f)
+		}
 	}
 	if !l.takeBuffer(p, from) {
 		return 0, starved
@@ -110,6 +114,9 @@ func (l *loop) read(p *pair, from int) (int, result) {
 		return 0, l.noBytes(src, errno)
 	}
 	f.off, f.end = 0, uint32(n)
+	if f.pipe.fd >= 0 && !l.pour(p, from) {
+		return 0, starved
+	}
 	if n == len(b) {
 		f.full++
 		return n, progressed
@@ -217,8 +224,10 @@ func (l *loop) releaseBuffer(p *pair, f *flow) {
 // discardOwed forgets what a direction owes.
 func (l *loop) discardOwed(p *pair, f *flow) {
 	l.releaseBuffer(p, f)
-	if f.pipe.fd >= 0 {
-		l.memoryOf(p).pipes.discard(f.pipe, f.piped)
-		f.pipe, f.piped = noPipe, 0
+	if used := f.pipe; used.fd >= 0 {
+		f.pipe = noPipe
+		p.notePipe(f) // first: another connection may have it next
+		l.memoryOf(p).pipes.discard(used, f.piped)
+		f.piped = 0
 	}
 }

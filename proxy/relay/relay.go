@@ -36,7 +36,8 @@ type Relay struct {
 	vaults  atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
 	keeping atomic.Bool             // new connections are kept there
 	noting  sync.Mutex
-	noted   map[*use]Vault // that have a note; noting is held
+	noted   map[*use]Vault        // that have a note; noting is held
+	before  atomic.Pointer[count] // by former processes; nil = not known yet
 
 	reporting atomic.Bool
 	unlogged  atomic.Int64
@@ -217,7 +218,7 @@ func (r *Relay) wall(at int64) int64 { return r.began.UnixNano() + at - int64(ti
 // moment is a time in nanoseconds since 1970 on the clock. It may be before zero.
 func (r *Relay) moment(wall int64) int64 { return wall - r.began.UnixNano() + int64(time.Hour) }
 
-// Stats counts over the life of a relay.
+// Stats counts over the life of a relay, and of those before it that had its vault.
 type Stats struct {
 	Accepted, Active  int64
 	Unkept            int64 // of the active ones: they end with this process, although there are vaults
@@ -230,6 +231,9 @@ type Stats struct {
 // Stats sums up the loops. Bytes are those of each loop's last turn.
 func (r *Relay) Stats() Stats {
 	s := Stats{Unlogged: r.unlogged.Load()}
+	if b := r.before.Load(); b != nil {
+		s.Accepted, s.Failed, s.BytesIn, s.BytesOut = b.accepted, b.failed, b.in, b.out
+	}
 	for _, l := range r.loops {
 		c := &l.counters
 		s.Accepted += c.accepted.Load()

@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -33,11 +34,16 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 	found, unused := r.adoptUses(uses)
 	pipes := &leftPipes{fds: make(map[uint32]int32)}
 	var all sync.WaitGroup
+	doubles := doubles{}
 	shares := make([][]Kept, len(r.loops))
 	next := 0
 	for _, k := range kept {
 		if slotIn(k.Memory).state == slotPipe {
 			pipes.fds[k.Slot] = k.FDs[0]
+			continue
+		}
+		if doubles.found(k) {
+			r.discard(k)
 			continue
 		}
 		shares[next] = append(shares[next], k)
@@ -58,6 +64,9 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 		}
 	}
 	all.Wait()
+	for _, u := range found {
+		u.loops.Add(-1)
+	}
 	pipes.close(r.anyVault())
 	for _, number := range unused {
 		r.anyVault().DropNote(number)
@@ -66,7 +75,8 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 }
 
 // adoptUses finds the use of each note, or makes it, and tells which notes are not
-// needed any more when all connections have those of their uses.
+// needed any more when all connections have those of their uses. No use is over before
+// it has its connections: who asks for counts meanwhile would drop its note.
 func (r *Relay) adoptUses(uses map[uint32]Use) (found map[uint32]*use, unused []uint32) {
 	found = make(map[uint32]*use, len(uses))
 	for number, of := range uses {
@@ -91,20 +101,48 @@ func (u *use) adoptNote(r *Relay, number uint32) bool {
 	return u.note.Load() == number
 }
 
-// useOf is the use of a socket in a service: the present one, or a former one.
+// useOf is the use of a socket in a service: the present one, or a former one. Until it
+// has its connections one more loop counts as serving it.
 func (r *Relay) useOf(of Use) *use {
 	s := of.Socket
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, u := range append(s.former[:len(s.former):len(s.former)], s.current.Load()) {
 		if u.service.Generation == of.Service.Generation && u.service.Listener == of.Service.Listener {
+			u.loops.Add(1)
 			return u
 		}
 	}
 	u := newUse(s, of.Service)
+	u.loops.Add(1)
 	r.describe(u)
 	s.former = append(s.former, u)
 	return u
+}
+
+// doubles are the clients of connections that are to be dialled, by SO_COOKIE. One is
+// found twice if the other process was killed while it gave it another socket for its
+// server (rekeep).
+type doubles map[uint64]bool
+
+func (d doubles) found(k Kept) bool {
+	if slotIn(k.Memory).state != slotDialing || k.FDs[client] < 0 {
+		return false
+	}
+	cookie, err := unix.GetsockoptUint64(int(k.FDs[client]), unix.SOL_SOCKET, unix.SO_COOKIE)
+	was := d[cookie]
+	d[cookie] = true
+	return err == nil && was
+}
+
+// discard gives up a slot, and does nothing to its connection.
+func (r *Relay) discard(k Kept) {
+	r.anyVault().Drop(k.Slot)
+	for _, fd := range k.FDs {
+		if fd >= 0 {
+			closeFD(fd)
+		}
+	}
 }
 
 // leftPipes are the pipes that another process has left.
@@ -155,22 +193,25 @@ func (l *loop) restore(k Kept, u *use, pipes *leftPipes) error {
 	}
 	p := l.takeOver(k, u)
 	var err error
-	switch s.state {
-	case slotDialing:
+	switch state := s.state; {
+	case s.flags&^allFlags != 0:
+		err = fmt.Errorf("flags %#x", s.flags)
+	case state == slotDialing:
 		err = l.redial(p)
-	case slotOpen:
+	case state == slotOpen:
 		err = l.resumeOpen(p, pipes)
-	case slotReset:
+	case state == slotReset:
 		l.reset(p, Stopped)
 		return errEnding
-	case slotEnded:
+	case state == slotEnded:
 		l.hangUpAll(p)
 		return errEnding
 	default:
-		err = fmt.Errorf("state %d", s.state)
+		err = fmt.Errorf("state %d", state)
 	}
 	if err != nil {
 		err = l.lost(s, err)
+		p.side[client].broken, p.side[server].broken = false, false // whatever was noted: both are reset
 		l.reset(p, NotRestored)
 		return err
 	}
@@ -218,7 +259,10 @@ func (l *loop) redial(p *pair) error {
 		p.family = unix.AF_UNSPEC // it may have been connected, and cannot be again
 	}
 	s.readable, s.writable = false, false
-	if err := l.discardHeader(p); err != nil {
+	for i := range p.kept.flow {
+		atomic.StoreUint32(&p.kept.flow[i].pipe, 0) // that had a PROXY header in it, for the former socket
+	}
+	if err := l.resumeHeader(p); err != nil {
 		return err
 	}
 	if errno := l.registerSide(p, client); errno != 0 {
@@ -232,19 +276,30 @@ func (l *loop) redial(p *pair) error {
 	return nil
 }
 
-// discardHeader takes what is left of a PROXY header that was read.
-func (l *loop) discardHeader(p *pair) error {
-	if p.headerIn == 0 {
+// resumeHeader finds out whether the PROXY header of a client was taken, and takes what is
+// left of it. Before anything was, what is noted of it may be half of it.
+func (l *loop) resumeHeader(p *pair) error {
+	s := &p.side[client]
+	if !s.tcp || len(p.use.service.Trusted) == 0 && p.headerIn == 0 {
 		return nil
 	}
-	s := &p.side[client]
 	n, err := consumed(s.fd)
-	if left := p.headerIn - n; err == nil && left > 0 && left <= int64(len(l.scratch)) {
+	if err != nil {
+		return err
+	}
+	s.noteReset()
+	if n == 0 {
+		sa, _ := name(s.fd, unix.SYS_GETPEERNAME)
+		p.peer, p.local = addrPort(&sa), netip.AddrPort{}
+		p.noteHeader(0)
+		return nil
+	}
+	if left := p.headerIn - n; left > 0 && left <= int64(len(l.scratch)) {
 		if _, errno := recv(s.fd, l.scratch[:left], 0); errno != 0 {
 			return errno
 		}
 	}
-	return err
+	return nil
 }
 
 // resumeOpen goes on with a connection in the middle of its streams.
@@ -254,13 +309,16 @@ func (l *loop) resumeOpen(p *pair, pipes *leftPipes) error {
 		if s.fd < 0 {
 			return errors.New("one of its sockets is missing")
 		}
-		s.broken = s.broken || s.tcp && tcpClosed(s.fd) && !finReceived(s.fd)
+		s.noteReset()
 	}
 	p.headerOut = max(0, p.kept.flow[client].beyond-1)
 	for i := range p.flow {
 		if err := l.resumeFlow(p, i, pipes); err != nil {
 			return err
 		}
+	}
+	for i := range p.side {
+		p.side[i].noteReset() // to look at the counters eats the error of one that came meanwhile
 	}
 	p.phase = open
 	p.endpoint = l.endpointOf(p)
@@ -271,6 +329,11 @@ func (l *loop) resumeOpen(p *pair, pipes *leftPipes) error {
 	}
 	l.queueRestored(p)
 	return nil
+}
+
+// noteReset notes that a TCP side was reset, when its error may have been eaten.
+func (s *side) noteReset() {
+	s.broken = s.broken || s.tcp && tcpClosed(s.fd) && !finReceived(s.fd)
 }
 
 // resumeFlow finds out what a flow owes.
@@ -350,12 +413,28 @@ func (l *loop) resumePipe(p *pair, from int, at int64) error {
 		}
 	}
 	f.moved = at
+	if q == 0 && at > kept.start && kept.buffer != poured {
+		return l.resumePour(p, from, at)
+	}
 	if !src.tcp {
 		kept.recount(src.fd, at) // where it was used up, what the statistics say begins here
 	}
 	if q == 0 {
 		l.releasePipe(p, f)
 	}
+	return nil
+}
+
+// resumePour goes on with a flow whose bytes were on their way from a buffer into a pipe.
+func (l *loop) resumePour(p *pair, from int, at int64) error {
+	f, kept := &p.flow[from], &p.kept.flow[from]
+	old, ok := bufferAt(l.vault, kept.buffer)
+	size := at - kept.start
+	if !ok || size > bufferSize || !fill(f.pipe.fd, old[:size]) {
+		return fmt.Errorf("%d bytes are neither in its pipe nor in buffer %d", size, kept.buffer)
+	}
+	f.piped = uint32(size)
+	atomic.StoreUint32(&kept.buffer, poured)
 	return nil
 }
 

@@ -21,7 +21,7 @@ func (r *rig) successor(s *shelf) Restored {
 	next, err := New(Options{Loops: 2, Descriptors: 20000, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil)), OnEnd: func(e End) { r.ends <- e }})
 	require.NoError(r.t, err)
 	next.SetReporting(true)
-	next.Attach([]Vault{s, s})
+	next.Attach([]Vault{s, s}, s.common)
 	socket := NewSocket(r.fd, 1, r.socket.label, r.service)
 	next.Serve(socket)
 	done := next.Restore(s.found(), s.uses(Use{socket, r.service}))
@@ -87,4 +87,9 @@ func TestASilentConnectionGoesOn(t *testing.T) {
 	end := r.end()
 	require.Equal(t, Closed, end.Reason)
 	require.EqualValues(t, len("before")+5*len("after"), end.BytesIn)
+	assert.EqualValues(t, 1, r.relay.Stats().Accepted)
+	eventually(t, "all bytes are counted", func() bool {
+		s := r.relay.Stats()
+		return s.BytesIn == end.BytesIn && s.BytesOut == end.BytesOut
+	})
 }

@@ -62,6 +62,7 @@ const (
 	flagDone   = 1 << 0 // flow.state is done
 	flagBroken = 1 << 2
 	flagEaten  = 1 << 4
+	allFlags   = 1<<6 - 1
 )
 
 func slotIn(memory []byte) *slot { return (*slot)(unsafe.Pointer(&memory[0])) }

@@ -15,6 +15,7 @@ type shelf struct {
 	t       *testing.T
 	mu      sync.Mutex
 	memory  []byte
+	common  []byte
 	most    int // slots
 	free    []uint32
 	kept    map[uint32][2]int32 // copies
@@ -30,7 +31,7 @@ func newShelf(t *testing.T, most int) *shelf {
 	t.Helper()
 	memory, err := unix.Mmap(-1, 0, most*shelfSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
-	s := &shelf{t: t, memory: memory, most: most, kept: map[uint32][2]int32{}, notes: map[uint32][]byte{}}
+	s := &shelf{t: t, memory: memory, common: make([]byte, 4096), most: most, kept: map[uint32][2]int32{}, notes: map[uint32][]byte{}}
 	for i := range most {
 		s.free = append(s.free, uint32(i))
 	}

@@ -84,14 +84,16 @@ type Server struct {
 type Connections struct {
 	Active   int64 `json:"active"`
 	Accepted int64 `json:"accepted"`
-	Kept     int64 `json:"kept"`      // of the active ones: they outlive this process
-	Unkept   int64 `json:"unkept"`    // of the active ones: they should, and there was no room
 	Restored int64 `json:"restored"`  // left by another process, and gone on with
-	Lost     int64 `json:"lost"`      // likewise, and reset, as they could not go on
 	Failed   int64 `json:"failed"`    // reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor
 	BytesIn  int64 `json:"bytes_in"`  // from clients
 	BytesOut int64 `json:"bytes_out"` // to clients
 	Unlogged int64 `json:"unlogged"`  // connection lines dropped because the log could not keep up
+
+	Kept         int64   `json:"kept"`             // of the active ones: they outlive this process
+	Unkept       int64   `json:"unkept"`           // of the active ones: they should, and there was no room for them
+	Lost         int64   `json:"lost"`             // left by another process, and reset, as they could not go on
+	RestorePause float64 `json:"restore_pause_ms"` // for how long those of another process stood still at most, in milliseconds; 0 = there were none
 }
 
 // Handover tells of the last transfer between two instances.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,6 +27,22 @@ func printStatus(w io.Writer, s status.Status, now time.Time, p palette) error {
 	return nil
 }
 
+// keptLine tells which connections outlive this process, and which have outlived
+// another.
+func keptLine(c status.Connections) string {
+	line := fmt.Sprintf("%d", c.Kept)
+	if c.Unkept > 0 {
+		line += fmt.Sprintf(", %d not", c.Unkept)
+	}
+	if c.Lost > 0 {
+		line += fmt.Sprintf(", %d lost", c.Lost)
+	}
+	if c.RestorePause > 0 {
+		line += fmt.Sprintf(", stood still for %.0f ms", math.Ceil(c.RestorePause))
+	}
+	return line
+}
+
 func printInstance(w io.Writer, s status.Status, now time.Time, p palette) {
 	t := newTable(w)
 	defer t.flush()
@@ -34,6 +51,9 @@ func printInstance(w io.Writer, s status.Status, now time.Time, p palette) {
 	t.row("generation", fmt.Sprintf("%d, holder %s", s.Generation, printable(s.Holder)))
 	c := s.Connections
 	t.row("connections", fmt.Sprintf("%d active, %d accepted, %d restored, %d failed", c.Active, c.Accepted, c.Restored, c.Failed))
+	if c.Kept+c.Unkept+c.Restored+c.Lost > 0 {
+		t.row("kept", keptLine(c))
+	}
 	t.row("traffic", fmt.Sprintf("%s in, %s out", size(c.BytesIn), size(c.BytesOut)))
 	if c.Unlogged > 0 {
 		t.row("log", fmt.Sprintf("%d lines dropped", c.Unlogged))

@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
-	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
@@ -40,10 +39,7 @@ func (e *AdoptError) Unwrap() error { return e.Err }
 // adopt puts the first generation into service with sockets of another program. After an
 // error that one is as it was.
 func (d *daemon) adopt(units *activation.Source, inputs config.Inputs, unread error) error {
-	if unread != nil {
-		return unread
-	}
-	cfg, err := inputs.Parse()
+	cfg, err := parse(inputs, unread)
 	if err != nil {
 		return err
 	}
@@ -67,16 +63,7 @@ func (d *daemon) serveAdopted(units, taken *activation.Source, inputs config.Inp
 	if err != nil {
 		return err
 	}
-	if err := d.startEngine(g); err != nil {
-		return errors.Join(err, d.abandon(g))
-	}
-	d.keepIfPossible(g)
-	if _, err := d.commit(g); err != nil {
-		d.engine.Stop(d.until, proxy.Ending{Leave: true})
-		return err
-	}
-	d.serveLeftovers(d.leftoverPlans(g.got)) // of socket units
-	return nil
+	return d.serveFirst(g)
 }
 
 // take takes the sockets that listeners want out of the other program. What it has beside

@@ -158,6 +158,40 @@ func TestAnAdoptionThatFailsLeavesTheOtherProgramAsItWas(t *testing.T) {
 	requireServedAt(t, address)
 }
 
+// frozenServer is a server that blocks, its sockets as they are when it is frozen, and the
+// adoption that has done so.
+func frozenServer(t *testing.T, stop unix.Signal) (*exec.Cmd, config.Address, *adoption) {
+	t.Helper()
+	server, address := blockingServer(t)
+	p, err := pidfd.Open(server.Process.Pid)
+	require.NoError(t, err)
+	found, err := p.ListeningSockets(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { closeFound(found) })
+	a := newAdoption(&Adopt{PID: server.Process.Pid, Stop: stop}, quiet)
+	a.process = p
+	require.NoError(t, a.makeReady(t.Context(), found))
+	require.True(t, stands(server.Process.Pid))
+	require.NoError(t, unix.SetNonblock(found[0].FD.Raw(), true))
+	return server, address, a
+}
+
+func TestAProgramOfWhichNoSocketIsServedDoesNotStandStillForEver(t *testing.T) {
+	server, _, a := frozenServer(t, unix.SIGINT)
+	a.follow(t.Context(), nil)
+	require.Error(t, server.Wait(), "it got the signal")
+}
+
+func TestAProgramGoesOnWhenWhoHasStoppedItIsKilled(t *testing.T) {
+	server, address, a := frozenServer(t, unix.SIGTERM)
+	require.NoError(t, a.thaw.pipe.Close()) // as the kernel does
+	require.Eventually(t, func() bool { return !stands(server.Process.Pid) }, patience, time.Millisecond)
+	requireServedAt(t, address)
+	assert.True(t, blocks(t, server))
+	requireServedAt(t, address)
+	a.giveUp()
+}
+
 func TestAProcessCannotAdoptItself(t *testing.T) {
 	o := optionsFor(configIn(shortDir(t)))
 	o.Adopt = &Adopt{PID: os.Getpid()}

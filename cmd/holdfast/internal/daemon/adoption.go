@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
 // adoption is what this instance has to do with another program whose sockets it serves.
@@ -26,6 +27,7 @@ type adoption struct {
 	log     *slog.Logger
 	process *pidfd.Process // nil = nothing of it is here
 	frozen  []int          // numbers there of what was blocking; nil = it runs
+	thaw    *thaw          // undoes that if this process dies
 
 	mu     sync.Mutex
 	shared map[uint64]bool // by SO_COOKIE: with what it goes on
@@ -74,9 +76,10 @@ func (a *adoption) makeReady(ctx context.Context, theirs []pidfd.Found) error {
 		return nil
 	}
 	var blocking []int
+	var sockets []*sock.FD
 	for _, f := range theirs {
 		if f.Blocking {
-			blocking = append(blocking, f.Number)
+			blocking, sockets = append(blocking, f.Number), append(sockets, f.FD)
 		}
 		if err := a.keepPath(f.Info.Addr); err != nil {
 			return &AdoptError{a.process.String(), err, "its path would go with the other program: let this user write to its directory, or leave --stop away"}
@@ -85,8 +88,21 @@ func (a *adoption) makeReady(ctx context.Context, theirs []pidfd.Found) error {
 	if len(blocking) == 0 {
 		return nil
 	}
+	var err error
+	if a.thaw, err = newThaw(a.PID, sockets); err != nil {
+		return err
+	}
 	a.frozen = blocking
 	return freeze(ctx, a.process)
+}
+
+// goOn ends the freeze.
+func (a *adoption) goOn() {
+	if a.frozen != nil {
+		_ = a.process.Signal(unix.SIGCONT) // it has ended, or could be signalled before
+	}
+	a.thaw.dismiss()
+	a.frozen, a.thaw = nil, nil
 }
 
 // giveUp leaves the other program as it was.
@@ -97,12 +113,10 @@ func (a *adoption) giveUp() {
 			_ = fd.Close()
 		}
 	}
-	if a.frozen != nil {
-		_ = a.process.Signal(unix.SIGCONT)
-	}
+	a.goOn()
 	a.paths.drop()
 	_ = a.process.Close()
-	a.process, a.frozen, a.shared = nil, nil, nil
+	a.process, a.shared = nil, nil
 }
 
 // rejoin finds out, where a process before this one has adopted, with which sockets the
@@ -138,7 +152,7 @@ func (a *adoption) follow(ctx context.Context, held []activation.Socket) {
 	}
 	defer a.process.Close()
 	common := a.common(held)
-	if len(common) == 0 {
+	if len(common) == 0 && a.frozen == nil {
 		return // one before this process has seen to it
 	}
 	if a.Stop != 0 {
@@ -161,9 +175,7 @@ func (a *adoption) askToStop() {
 	} else if err == nil {
 		a.log.Info("the other program is asked to stop", "process", a.process.String(), "signal", unix.SignalName(a.Stop))
 	}
-	if a.frozen != nil {
-		_ = a.process.Signal(unix.SIGCONT) // it has ended, or could be signalled before
-	}
+	a.goOn()
 }
 
 // share notes which sockets are the other program's, too: nil = none any more.

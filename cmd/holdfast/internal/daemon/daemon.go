@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -41,11 +40,11 @@ type daemon struct {
 	log           *slog.Logger
 	level         *slog.LevelVar // of log
 	engine        *proxy.Engine
+	loops         int // of engine
 	notify        *systemd.Notifier
-	telling       *telling       // what notify has to say
-	client        *keeper.Client // nil = no keeper runs this process
-	watchdogEvery time.Duration  // 0 = there is no watchdog
-	environ       []string       // what the manager says to this process and its successors
+	telling       *telling      // what notify has to say
+	watchdogEvery time.Duration // 0 = there is no watchdog
+	environ       []string      // what the manager says to this process and its successors
 
 	current *generation // in service
 	refusal error       // why the configuration, as it was last read, is not
@@ -54,6 +53,7 @@ type daemon struct {
 	unkept  bool        // it does not keep all
 	sockets holding
 	keep    *keeping
+	live    connections
 	idle    idleWatch
 	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
@@ -85,6 +85,7 @@ func (d *daemon) run(signals *signals) {
 		case name := <-signals.stop:
 			active, _ := d.engine.Connections()
 			d.log.Info("stopping", "signal", name, "connections", active)
+			d.awaitUpgrade()
 			d.stop(signals.stop)
 			return
 		case <-d.idle.due():
@@ -110,7 +111,7 @@ func (d *daemon) run(signals *signals) {
 			if !d.offering.active {
 				d.reopenAsks()
 				d.complete()
-				if d.unkept {
+				if d.unkept || d.live.unheld.Load() || len(d.live.left) > 0 {
 					d.keepLate()
 				}
 			}
@@ -128,6 +129,7 @@ func (d *daemon) run(signals *signals) {
 // Status tells how the instance is. It may be called from any goroutine.
 func (d *daemon) Status() status.Status {
 	s := d.engine.Status()
+	d.live.count(&s.Connections)
 	s.Holder = d.keep.holder()
 	s.Handover = status.Handover{Last: d.tookOver, LastError: d.upgrading.lastError()}
 	return s
@@ -154,12 +156,19 @@ func (d *daemon) stop(further <-chan string) {
 		d.stepBack()
 	} else {
 		d.tell(d.notify.Stopping)
-		d.handsOn.Store(d.offering.active || d.hasSuccessor())
+		next := d.successor()
+		d.handsOn.Store(d.offering.active || next != noSuccessor)
+		if d.keepsConnections(next) {
+			limit = config.Timeout{} // for those that are not kept
+			d.engine.Pause()
+			d.live.letGo(d.engine)
+		}
 	}
 	drain, over := d.drain(limit, further)
 	d.sockets.closeIdle()
 	d.engine.Stop(drain, proxy.Ending{Leave: d.handsOn.Load(), Spread: d.offering.over})
 	over()
+	d.live.end()
 	if !d.handsOn.Load() {
 		d.keep.clear()
 	}

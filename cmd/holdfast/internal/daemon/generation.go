@@ -136,6 +136,9 @@ func (d *daemon) commit(g *generation) ([]status.Change, error) {
 			d.sockets.leaving.add(s, d.current.number)
 		}
 	}
+	if !d.onTrial {
+		d.keepConnections(g)
+	}
 	names, cancel := context.WithTimeout(d.until, lookupPatience)
 	defer cancel()
 	changes, err := d.engine.Apply(names, d.plan(g))

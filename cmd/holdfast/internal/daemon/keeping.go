@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
@@ -39,6 +40,7 @@ var errSilent = errors.New("the service manager, which keeps the sockets, does n
 // called from any goroutine.
 type keeping struct {
 	log      *slog.Logger
+	notify   *systemd.Notifier
 	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent
 	silent   atomic.Bool                   // nobody has answered yet
 	promised bool                          // somebody keeps, whether he answers or not
@@ -49,30 +51,33 @@ type keeping struct {
 	removals removals
 }
 
-// openKeeping finds out whether there is a holder, before until ends. back is what it
-// has already.
-func openKeeping(until context.Context, notify *systemd.Notifier, client *keeper.Client, back fdstore.Returned, log *slog.Logger) *keeping {
-	k := &keeping{log: log, identity: holderIdentity(notify), client: client}
-	if notify == nil {
-		return k
+// newKeeping keeps nothing until find. It takes the keeper out of the environment.
+func newKeeping(notify *systemd.Notifier, log *slog.Logger) *keeping {
+	return &keeping{log: log, notify: notify, identity: holderIdentity(notify), client: keeper.ClientFromEnv()}
+}
+
+// find finds out whether there is a holder, before until ends. back is what it has
+// already.
+func (k *keeping) find(until context.Context, back fdstore.Returned) {
+	if k.notify == nil {
+		return
 	}
 	ctx, cancel := context.WithTimeout(until, openPatience)
 	defer cancel()
 	most := systemd.StoreFromEnv()
 	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
-	if client == nil {
+	if k.client == nil {
 		if unit, err := systemd.AskUnit(ctx); err == nil {
 			k.promised = k.promised || unit.StoreMax > 0
 			most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
 		}
 	}
 	o := fdstore.Options{Max: most}
-	k.untried.Store(fdstore.New(notify, back, o))
-	k.renewed = func() *fdstore.Store { return fdstore.New(notify, fdstore.Returned{}, o) }
+	k.untried.Store(fdstore.New(k.notify, back, o))
+	k.renewed = func() *fdstore.Store { return fdstore.New(k.notify, fdstore.Returned{}, o) }
 	if err := k.open(ctx); err != nil {
-		log.Warn("not kept when this process ends, for now", "reason", err.Error())
+		k.log.Warn("not kept when this process ends, for now", "reason", err.Error())
 	}
-	return k
 }
 
 // open talks to the holder for the first time, and again while it is silent. The error
@@ -223,7 +228,9 @@ func holderIdentity(notify *systemd.Notifier) string {
 }
 
 // isOurs tells the names of what this program puts into a store, in this version.
-func isOurs(name string) bool { return sock.IsStoreName(name) || isState(name) }
+func isOurs(name string) bool {
+	return sock.IsStoreName(name) || isState(name) || vault.IsName(name)
+}
 
 // isStored tells names of a store from those of socket units, which are names of
 // listeners or units: all that this program gives, in any version, have a "/".

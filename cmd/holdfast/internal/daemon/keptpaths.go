@@ -3,10 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,34 +20,68 @@ import (
 // keptPaths are paths of Unix sockets that another program may remove, as nginx does as
 // soon as it is told to stop. A hard link is a second way to the same socket. The zero
 // value keeps none.
-type keptPaths map[string]string // the links
+type keptPaths map[string]keptPath
 
-// linkSuffix is what the links are called behind the path.
-const linkSuffix = ".holdfast"
+// keptPath is the link, and which file it leads to: somebody else may have put his own
+// under either name since.
+type keptPath struct {
+	link string
+	file os.FileInfo
+}
 
-// keep makes the link. What is there under its name is of somebody who was killed.
+// linkSuffix is what the links are called behind the path, and in front of the number of
+// the process: its successor has links of its own before it has removed its.
+const linkSuffix = ".holdfast-"
+
+// keep makes the link.
 func (k *keptPaths) keep(path string) error {
 	if _, kept := (*k)[path]; kept {
 		return nil
 	}
-	link := path + linkSuffix
-	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	removeStaleLinks(path)
+	link := path + linkSuffix + strconv.Itoa(os.Getpid())
+	if err := os.Link(path, link); err != nil {
 		return err
 	}
-	if err := os.Link(path, link); err != nil {
+	file, err := os.Lstat(link)
+	if err != nil {
 		return err
 	}
 	if *k == nil {
 		*k = keptPaths{}
 	}
-	(*k)[path] = link
+	(*k)[path] = keptPath{link, file}
 	return nil
+}
+
+// removeStaleLinks removes the links of processes that were killed.
+func removeStaleLinks(path string) {
+	there, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	for _, entry := range there {
+		number, ours := strings.CutPrefix(entry.Name(), filepath.Base(path)+linkSuffix)
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || pid <= 0 {
+			continue
+		}
+		if pid == os.Getpid() || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), entry.Name()))
+		}
+	}
+}
+
+// there tells whether the link is what it was.
+func (p keptPath) there() bool {
+	now, err := os.Lstat(p.link)
+	return err == nil && os.SameFile(now, p.file)
 }
 
 // restore makes a path that is gone anew.
 func (k keptPaths) restore() (restored []string) {
-	for path, link := range k {
-		if os.Link(link, path) == nil {
+	for path, kept := range k {
+		if kept.there() && os.Link(kept.link, path) == nil {
 			restored = append(restored, path)
 		}
 	}
@@ -55,10 +90,14 @@ func (k keptPaths) restore() (restored []string) {
 
 // forget lets a path go.
 func (k keptPaths) forget(path string) {
-	if link, kept := k[path]; kept {
-		_ = os.Remove(link)
-		delete(k, path)
+	kept, there := k[path]
+	if !there {
+		return
 	}
+	if kept.there() {
+		_ = os.Remove(kept.link)
+	}
+	delete(k, path)
 }
 
 // drop removes the links.
@@ -83,6 +122,9 @@ func (a *adoption) keepPath(of sock.Addr) error {
 func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
 	dirs := map[string]bool{}
 	for _, s := range sockets {
+		if !s.Reachable() {
+			continue // what is at its path is somebody else's
+		}
 		if err := a.keepPath(s.Info.Addr); err != nil {
 			a.log.Warn("the path of a socket may go with the other program", "error", err.Error())
 		} else if s.Info.Addr.HasFile() {

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -29,7 +31,8 @@ func TestAPathThatIsRemovedIsThereAgain(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := shortDir(t)
 			s := listeningAt(t, dir+"/x.sock")
-			require.NoError(t, os.WriteFile(dir+"/x.sock.holdfast", nil, 0o600), "of somebody who was killed")
+			killed := fmt.Sprint(dir, "/x.sock", linkSuffix, 1<<22+1)
+			require.NoError(t, os.WriteFile(killed, nil, 0o600))
 			a := &adoption{log: quiet}
 			stop := a.watchPaths([]activation.Socket{s})
 			for range 3 {
@@ -37,7 +40,8 @@ func TestAPathThatIsRemovedIsThereAgain(t *testing.T) {
 				require.Eventually(t, s.Reachable, patience, time.Millisecond)
 			}
 			stop()
-			assert.NoFileExists(t, dir+"/x.sock.holdfast")
+			assert.NoFileExists(t, killed)
+			assert.NoFileExists(t, dir+"/x.sock"+linkSuffix+strconv.Itoa(os.Getpid()))
 			assert.True(t, s.Reachable())
 		})
 	}
@@ -68,7 +72,41 @@ func TestWhoHasTakenAPathKeepsIt(t *testing.T) {
 	assert.False(t, s.Reachable())
 	paths.drop()
 	assert.Empty(t, paths)
-	assert.NoFileExists(t, dir+"/x.sock.holdfast")
+	assert.Equal(t, []string{dir + "/x.sock"}, filesIn(t, dir))
+}
+
+// The process that takes over from this one keeps the path, too, and the file that it has
+// put at the name of a link is not ours.
+func TestALinkOfSomebodyElseIsLeftAlone(t *testing.T) {
+	dir := shortDir(t)
+	s := listeningAt(t, dir+"/x.sock")
+	successor := dir + "/x.sock" + linkSuffix + strconv.Itoa(os.Getppid())
+	require.NoError(t, os.Link(s.Addr().Path, successor))
+	var paths keptPaths
+	require.NoError(t, paths.keep(dir+"/x.sock"))
+	paths.drop()
+	assert.FileExists(t, successor)
+
+	require.NoError(t, paths.keep(dir+"/x.sock"))
+	link := paths[dir+"/x.sock"].link
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.WriteFile(link, nil, 0o600))
+	require.NoError(t, os.Remove(dir+"/x.sock"))
+	assert.Empty(t, paths.restore(), "it leads to another file")
+	paths.drop()
+	assert.FileExists(t, link)
+	assert.NoFileExists(t, dir+"/x.sock")
+}
+
+func TestThePathOfASocketThatIsSomebodyElsesByNowIsNotKept(t *testing.T) {
+	dir := shortDir(t)
+	s := listeningAt(t, dir+"/x.sock")
+	require.NoError(t, os.Remove(dir+"/x.sock"))
+	require.NoError(t, os.WriteFile(dir+"/x.sock", nil, 0o600))
+	a := &adoption{log: quiet}
+	stop := a.watchPaths([]activation.Socket{s})
+	defer stop()
+	assert.Equal(t, []string{dir + "/x.sock"}, filesIn(t, dir), "no link")
 }
 
 func TestAPathIsWatchedWithoutInotify(t *testing.T) {

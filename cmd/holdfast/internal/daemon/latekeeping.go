@@ -32,7 +32,10 @@ func (d *daemon) keepLate() {
 		needed = append(needed, storedName(s))
 	}
 	d.keep.drop(d.until, func(name string) bool { return sock.IsStoreName(name) && !slices.Contains(needed, name) })
-	if d.keepIfPossible(d.current) {
+	kept := d.keepIfPossible(d.current)
+	d.keepConnections(d.current)
+	d.live.goOn(d.engine)
+	if kept && !d.live.unheld.Load() {
 		d.log.Info("kept when this process ends, from now on")
 	}
 }

@@ -44,7 +44,7 @@ func TestAManagerThatAnswersLateKeepsFromThenOn(t *testing.T) {
 	require.ErrorContains(t, l.reload(), "does not answer")
 
 	m := wakesUp()
-	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, 2*keepPatience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, 2*keepPatience, 10*time.Millisecond)
 	assert.Equal(t, status.HolderSystemd, l.status().Holder)
 	require.NoError(t, l.reload())
 	l.end(unix.SIGKILL)
@@ -98,7 +98,7 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 
 	second := s.live(t, m)
 	second.status()
-	assert.ElementsMatch(t, []string{"socket/ffffff", stateName(1)}, m.Names())
+	assert.ElementsMatch(t, []string{"socket/ffffff", stateName(1)}, storedBy(m))
 	s.listen["more"] = []string{freeAddress(t)}
 	s.write(t)
 	require.NoError(t, second.reload())
@@ -108,6 +108,6 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	delete(s.listen, "web")
 	s.write(t)
 	require.NoError(t, third.reload())
-	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, patience, time.Millisecond)
-	assert.NotContains(t, m.Names(), "socket/ffffff")
+	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, patience, time.Millisecond)
+	assert.NotContains(t, storedBy(m), "socket/ffffff")
 }

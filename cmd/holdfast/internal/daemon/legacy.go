@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 )
 
 // legacyName is what goes to the replacement beside the sockets.
@@ -58,6 +59,11 @@ func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Hel
 	}
 	if state := stateName(l.Kept.Current.Number); slices.Contains(l.Stored, state) {
 		stored = append(stored, fdstore.Held{Name: state, FD: &sock.FD{}}) // of what it leads to nothing is asked
+	}
+	for _, name := range l.Stored {
+		if vault.IsName(name) {
+			stored = append(stored, fdstore.Held{Name: name, FD: &sock.FD{}})
+		}
 	}
 	return stored
 }

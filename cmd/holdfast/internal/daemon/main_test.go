@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/leaktest"
@@ -28,6 +32,16 @@ import (
 var children = map[string]func() error{}
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == ThawCommand {
+		pid, err := strconv.Atoi(os.Args[2])
+		if err == nil {
+			err = Thaw(pid)
+		}
+		if err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	if child := children[os.Getenv("DAEMON_TEST_CHILD")]; child != nil {
 		if err := child(); err != nil {
 			_, _ = io.WriteString(os.Stderr, err.Error()+"\n")
@@ -210,12 +224,17 @@ func echo(t *testing.T) config.Address {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var serving sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
 	serving.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
 			serving.Go(func() {
 				// Between plain sockets Copy uses pipes that only the garbage collector closes.
 				_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
@@ -225,6 +244,11 @@ func echo(t *testing.T) config.Address {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, conn := range open { // a manager may keep the other end
+			_ = conn.Close()
+		}
 		serving.Wait()
 	})
 	return loopback(netip.MustParseAddrPort(l.Addr().String()).Port())
@@ -254,4 +278,9 @@ func filesIn(t *testing.T, dir string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	return files
+}
+
+// storedBy are the names of what a manager keeps, without the vault.
+func storedBy(m *storetest.Manager) []string {
+	return slices.DeleteFunc(m.Names(), vault.IsName)
 }

@@ -13,37 +13,53 @@ import (
 )
 
 // meet looks for a running instance at the handover socket. It gives nil when there is
-// none, or it is not to be taken over from: what could be read of the configuration must
-// be good, and want at least one of its sockets. Two services that share the default
-// path are not to end each other.
+// none, or it is not to be taken over from.
 func (d *daemon) meet(mode Takeover, inputs config.Inputs, unread error, kept kept) (*takeover, error) {
 	if mode != TakeoverAuto && mode != TakeoverAlways {
 		return nil, nil
 	}
-	cfg, err := inputs.Parse()
-	if unread != nil {
-		err = unread
-	}
+	cfg, err := parse(inputs, unread)
 	if err != nil && mode == TakeoverAlways {
 		return nil, err
 	}
-	t, meetErr := d.meetAt(handoverPath(cfg, kept))
+	t, err := d.meetAt(handoverPath(cfg, kept))
 	switch {
-	case meetErr == nil && err != nil:
-		t.dismiss()
+	case err == nil:
+		return d.consider(t, mode)
+	case mode == TakeoverAlways || errors.Is(err, context.Canceled):
 		return nil, err
-	case meetErr == nil && mode == TakeoverAuto && !activation.Wanted(wants(cfg), t.units, t.own):
-		t.dismiss()
-		d.log.Warn("not taking over: no listener of the configuration is among the sockets", "instance", t.from)
-	case meetErr == nil:
-		d.log.Info("taking over", "from", t.from, "sockets", len(t.units.Offers)+len(t.own.Offers))
-		return t, nil
-	case mode == TakeoverAlways || errors.Is(meetErr, context.Canceled):
-		return nil, meetErr
-	case !errors.Is(meetErr, handover.ErrNobody):
-		d.log.Warn("cannot take over", "error", meetErr.Error()) // it may have nothing that this one needs
+	case !errors.Is(err, handover.ErrNobody):
+		d.log.Warn("cannot take over", "error", err.Error()) // it may have nothing that this one needs
 	}
 	return nil, nil
+}
+
+// consider finds out whether the configuration is one to take over with: it must be good,
+// and want at least one of the sockets, as two services that share the default path are
+// not to end each other. It is read now: the running instance takes no other any more,
+// and a reload of it may have been waited for.
+func (d *daemon) consider(t *takeover, mode Takeover) (*takeover, error) {
+	inputs, unread := d.source.Read(d.until)
+	cfg, err := parse(inputs, unread)
+	if err != nil {
+		t.dismiss()
+		return nil, err
+	}
+	if mode == TakeoverAuto && !activation.Wanted(wants(cfg), t.units, t.own) {
+		t.dismiss()
+		d.log.Warn("not taking over: no listener of the configuration is among the sockets", "instance", t.from)
+		return nil, nil
+	}
+	t.inputs = inputs
+	d.log.Info("taking over", "from", t.from, "sockets", len(t.units.Offers)+len(t.own.Offers))
+	return t, nil
+}
+
+func parse(inputs config.Inputs, unread error) (*config.Config, error) {
+	if unread != nil {
+		return nil, unread
+	}
+	return inputs.Parse()
 }
 
 // handoverPath is where a running instance would answer. Without a configuration it is

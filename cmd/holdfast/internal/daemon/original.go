@@ -2,12 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/handover"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
 )
 
 // original is this instance as its replacement sees it. The methods are called by the
@@ -21,12 +21,15 @@ type offering struct {
 	paused bool // the replacement accepts, and this instance does not
 	over   time.Duration
 	legacy *sock.FD
+	lent   func()         // takes the vault back, which is still in use here; nil = it is not lent
+	left   []fdstore.Held // the vault, when this instance has let go of it
+	by     int            // number of the process that has taken over; 0 = none, or it is not to be seen from here
 }
 
 // Sockets implements [handover.Original]. Those that leave already are not among
 // them: this instance serves their queues to the end.
-func (o original) Sockets() (list []handover.Socket) {
-	o.d.call(func() {
+func (o original) Sockets() (list []handover.Socket, err error) {
+	ok := o.d.call(func() {
 		o.d.offering.active = true
 		for _, s := range o.d.sockets.all() {
 			list = append(list, activation.ToHandover(s))
@@ -39,7 +42,10 @@ func (o original) Sockets() (list []handover.Socket) {
 		o.d.offering.legacy = l
 		list = append(list, handover.Socket{Label: handover.Label{Name: legacyName}, FD: l.Raw()})
 	})
-	return list
+	if !ok {
+		return nil, errStopping
+	}
+	return list, nil
 }
 
 // BeginDraining implements [handover.Original].
@@ -55,10 +61,47 @@ func (o original) BeginDraining(_ context.Context, over time.Duration) error {
 	return nil // who stops does not accept any more, either
 }
 
+// Connections implements [handover.Original]. What comes from now on is not kept: it
+// would be missing in what is lent.
+func (o original) Connections() (list []handover.Socket, err error) {
+	ok := o.d.call(func() {
+		if o.d.live.vault == nil {
+			return
+		}
+		o.d.engine.SetKeeping(false)
+		var files []fdstore.Entry
+		files, o.d.offering.lent = o.d.live.vault.Files()
+		for _, f := range files {
+			list = append(list, handover.Socket{Label: handover.Label{Name: f.Name}, FD: f.FD})
+		}
+	})
+	if !ok {
+		return nil, errStopping
+	}
+	return list, nil
+}
+
+// LetGo implements [handover.Original].
+func (o original) LetGo() {
+	o.d.call(func() {
+		if o.d.offering.lent == nil {
+			return
+		}
+		left, err := o.d.live.copies()
+		if err != nil {
+			o.d.log.Error("without a copy of the vault there is no way back", "error", err.Error())
+		}
+		o.d.offering.left = left
+		o.d.live.letGo(o.d.engine)
+		o.d.offering.lent()
+		o.d.offering.lent = nil
+	})
+}
+
 // Shutdown implements [handover.Original].
-func (o original) Shutdown() {
-	o.d.upgrading.pass()
-	o.d.call(func() { o.d.succeeded = true })
+func (o original) Shutdown(successor sock.Peer) {
+	o.d.upgrading.pass(successor.PID)
+	o.d.call(func() { o.d.succeeded, o.d.offering.by = true, successor.PID })
 }
 
 // Abandoned implements [handover.Original].
@@ -69,30 +112,26 @@ func (o original) Abandoned() {
 		if was.legacy != nil {
 			_ = was.legacy.Close()
 		}
+		if was.lent != nil {
+			was.lent()
+		}
 		if was.paused {
 			o.d.engine.Resume()
 			o.d.reopenAsks()
 		}
+		o.d.live.left = was.left
+		o.d.keepConnections(o.d.current)
+		o.d.live.goOn(o.d.engine)
 	})
 }
 
 // stepBack leaves the service to the process that has taken over.
 func (d *daemon) stepBack() {
 	d.handsOn.Store(true)
-	if pid := d.upgrading.child(); pid != 0 && d.notify != nil {
-		// Before this process may end: the manager would take that for the end of the service.
-		d.tell(func() error {
-			defer d.upgrading.done()
-			ctx, cancel := context.WithTimeout(context.Background(), openPatience)
-			defer cancel()
-			return errors.Join(d.notify.MainPID(pid), d.notify.Barrier(ctx))
-		})
-	} else {
-		d.upgrading.done()
-	}
-	d.telling.hush()
+	d.tellMainPID(d.offering.by)
 	d.unwatch()
 	if d.offering.legacy != nil {
 		_ = d.offering.legacy.Close()
 	}
+	closeHeld(d.offering.left)
 }

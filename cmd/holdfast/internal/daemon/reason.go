@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -17,6 +19,9 @@ const reasonVariable = "UPGRADE_REASON_FD"
 // hasTakenOver is what a replacement writes when there is no reason. Its original may
 // read that before it notices itself.
 const hasTakenOver = "has taken over"
+
+// wasStopped is what one writes that was told to stop.
+const wasStopped = "the new process was told to stop"
 
 // reasonFromEnv is that pipe; nil where nobody reads.
 func reasonFromEnv() *os.File {
@@ -43,8 +48,11 @@ func tellReason(to *os.File, err error) {
 	for _, p := range Problems(err) {
 		lines = append(lines, p.Error)
 	}
-	if err == nil {
-		lines = append(lines, hasTakenOver)
+	switch {
+	case err == nil:
+		lines = []string{hasTakenOver}
+	case errors.Is(err, context.Canceled):
+		lines = []string{wasStopped}
 	}
 	_, _ = io.WriteString(to, strings.Join(lines, "\n")) // who waited may be gone
 	_ = to.Close()

@@ -191,7 +191,7 @@ func TestKill9KeepsTheSocketsAndWhoComesMeanwhile(t *testing.T) {
 	now = second.status()
 	assert.Equal(t, map[string]string{s.label("web"): "store", "unix " + path: "store"}, origins(now))
 	assert.EqualValues(t, 1, now.Generation, "it is the same configuration")
-	assert.Len(t, m.Names(), 3, "two sockets and the configuration")
+	assert.Len(t, storedBy(m), 3, "two sockets and the configuration")
 
 	s.listen = map[string][]string{"web": {s.listen["web"][0]}}
 	s.write(t)
@@ -252,7 +252,7 @@ func TestWithNothingToLoseABrokenFileIsTheEnd(t *testing.T) {
 	require.Error(t, l.command.Wait())
 	l.ended = true
 	assert.Contains(t, l.log.String(), s.file+":1:")
-	assert.Empty(t, m.Names())
+	assert.Empty(t, storedBy(m))
 }
 
 func TestWhoWaitsAtARemovedListenerIsServedByTheNextProcess(t *testing.T) {
@@ -282,7 +282,7 @@ func TestWhoWaitsAtARemovedListenerIsServedByTheNextProcess(t *testing.T) {
 	for _, conn := range waiting {
 		requireEcho(t, conn)
 	}
-	require.Eventually(t, func() bool { return len(m.Names()) == 2 }, patience, time.Millisecond, "the store is rid of it")
+	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, patience, time.Millisecond, "the store is rid of it")
 	var draining []uint64
 	for _, l := range second.status().Listeners.Sockets {
 		if l.State == status.SocketDraining {
@@ -298,7 +298,7 @@ func TestAReloadThatTheStoreHasNoRoomForIsRefused(t *testing.T) {
 	s.write(t)
 	l := s.live(t, m)
 	l.status()
-	kept := m.Names()
+	kept := storedBy(m)
 	s.listen["more"] = []string{freeAddress(t), freeAddress(t)}
 	s.write(t)
 	err := l.reload()
@@ -307,7 +307,7 @@ func TestAReloadThatTheStoreHasNoRoomForIsRefused(t *testing.T) {
 	assert.EqualValues(t, 1, now.Generation)
 	assert.Contains(t, now.Listeners.LastError, "descriptor store")
 	require.Error(t, reachable(s.listen["more"][0]))
-	assert.ElementsMatch(t, kept, m.Names())
+	assert.ElementsMatch(t, kept, storedBy(m))
 
 	delete(s.listen, "more")
 	s.write(t)
@@ -324,12 +324,12 @@ func TestAStartThatTheStoreHasNoRoomForServesAndSaysSo(t *testing.T) {
 	l.status()
 	requireEcho(t, s.dial(t, "web"))
 	requireEcho(t, s.dial(t, "more"))
-	assert.Empty(t, m.Names())
+	assert.Empty(t, storedBy(m))
 
 	delete(s.listen, "more")
 	s.write(t)
 	require.NoError(t, l.reload())
-	assert.Len(t, m.Names(), 2, "what fits in now is kept, also a socket that did not before")
+	assert.Len(t, storedBy(m), 2, "what fits in now is kept, also a socket that did not before")
 	l.end(unix.SIGTERM)
 	assert.Contains(t, l.log.String(), "not kept when this process ends")
 }
@@ -367,8 +367,8 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 				require.Eventually(t, func() bool { return reachable(other[name][0]) != nil }, patience, time.Millisecond)
 			}
 		}
-		require.Eventually(t, func() bool { return len(m.Names()) == len(s.listen)+1 }, patience, time.Millisecond,
-			"round %d: the store has %v", round, m.Names())
+		require.Eventually(t, func() bool { return len(storedBy(m)) == len(s.listen)+1 }, patience, time.Millisecond,
+			"round %d: the store has %v", round, storedBy(m))
 		next.end(unix.SIGKILL)
 		assert.NotContains(t, next.log.String(), "no configuration knows", "round %d: who waits is served", round)
 	}

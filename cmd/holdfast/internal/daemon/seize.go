@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,7 +11,8 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/handover"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
-	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 )
 
 // hungError is that an instance does not answer at all.
@@ -28,7 +30,10 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 	if err != nil && !errors.Is(err, pidfd.ErrExited) {
 		return nil, err
 	}
-	t := &takeover{from: p.String(), units: &activation.Source{}, own: &activation.Source{Origin: activation.Pidfd}}
+	t := &takeover{
+		predecessor: seized{s, d.log},
+		from:        p.String(), units: &activation.Source{}, own: &activation.Source{Origin: activation.Pidfd},
+	}
 	for _, f := range found {
 		if f.Info.Addr.Network == "unixpacket" { // the handover socket
 			_ = f.FD.Close()
@@ -36,17 +41,68 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 		}
 		t.own.Offers = append(t.own.Offers, activation.Offer{FD: f.FD})
 	}
-	t.complete = func(context.Context, time.Duration, func()) (*sock.Listener, error) {
-		d.log.Warn("the running instance does not answer: it is killed", "instance", t.from)
-		err := end(p)
-		if err == nil {
-			_ = s.Close()
-		}
-		return nil, err
-	}
-	t.giveUp = func() { _ = s.Close() }
 	return t, nil
 }
+
+// seized is an instance that does not answer, and whose sockets were taken.
+type seized struct {
+	session *handover.Session
+	log     *slog.Logger
+}
+
+// complete implements predecessor: it kills the instance, which has no say.
+func (s seized) complete(context.Context, time.Duration, func()) (inheritance, error) {
+	since := time.Now()
+	files, err := robAndEnd(s.session.Process(), s.log)
+	if err != nil {
+		return inheritance{}, err
+	}
+	s.giveUp()
+	return inheritance{vault: files, since: since}, nil
+}
+
+// robAndEnd kills an instance that does not answer, and takes its connections from it
+// before, while it stands still.
+func robAndEnd(p *pidfd.Process, log *slog.Logger) ([]fdstore.Held, error) {
+	log.Warn("the running instance does not answer: it is killed", "instance", p.String())
+	_ = p.Signal(unix.SIGSTOP) // who cannot be stopped has ended, or cannot be killed, either
+	files, err := vaultOf(p)
+	if err != nil {
+		log.Warn("the connections of the running instance end with it", "error", err.Error())
+	}
+	if err := end(p); err != nil {
+		closeHeld(files)
+		return nil, err
+	}
+	return files, nil
+}
+
+// vaultOf takes the vault out of a process that stands still; there may be none.
+func vaultOf(p *pidfd.Process) (files []fdstore.Held, err error) {
+	table, err := p.Memfd(vault.MemfdName)
+	if table == nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeHeld(files)
+			files = nil
+		}
+	}()
+	files = append(files, fdstore.Held{Name: vault.TableName, FD: table})
+	others, _, err := vault.Locate(table.Raw())
+	for _, other := range others {
+		fd, err := p.Get(other.FD)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, fdstore.Held{Name: other.Name, FD: fd})
+	}
+	return files, err
+}
+
+// giveUp implements predecessor.
+func (s seized) giveUp() { _ = s.session.Close() }
 
 // end kills a process that does not answer any more and waits until it is gone.
 func end(p *pidfd.Process) error {

@@ -3,11 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/handover"
-	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
 )
 
 // greet gets the sockets of an instance that answers.
@@ -25,7 +26,7 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &takeover{from: "the running instance"}
+	t := &takeover{predecessor: session{s, d.log}, from: "the running instance"}
 	if p := s.Process(); p != nil {
 		t.from = p.String()
 	}
@@ -37,55 +38,73 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 		}
 		_ = o.FD.Close()
 	}
-	t.stored = t.legacy.storedOf(holderIdentity(d.notify), t.own.Offers)
-	t.complete = func(ctx context.Context, over time.Duration, onTrial func()) (*sock.Listener, error) {
-		next, err := d.completeSession(ctx, s, over, onTrial)
-		if err == nil {
-			_ = s.Close()
-		}
-		return next, err
-	}
-	t.giveUp = func() { _ = s.Close() }
+	t.stored = t.legacy.storedOf(d.keep.identity, t.own.Offers)
 	return t, nil
 }
 
-// completeSession has the original stop. When it is gone, or hangs and is ended, that
-// comes to the same.
-func (d *daemon) completeSession(ctx context.Context, s *handover.Session, over time.Duration, onTrial func()) (*sock.Listener, error) {
-	next, err := d.tryAlone(ctx, s, over, onTrial)
+// session is a handover with an instance that answers.
+type session struct {
+	*handover.Session
+	log *slog.Logger
+}
+
+// giveUp implements predecessor.
+func (s session) giveUp() { _ = s.Close() }
+
+// complete implements predecessor: the original stops. When it is gone, or hangs and is
+// ended, that comes to the same.
+func (s session) complete(ctx context.Context, over time.Duration, onTrial func()) (left inheritance, err error) {
+	left, err = s.tryAlone(ctx, over, onTrial)
 	switch {
-	case err == nil || ctx.Err() != nil:
-		return next, err
-	case s.Process() == nil:
-		return nil, err
+	case err == nil || ctx.Err() != nil || s.Process() == nil:
 	case errors.Is(err, handover.ErrGone):
 		// It may have lost patience with this process, and accept again.
 		wait, cancel := context.WithTimeout(ctx, endPatience)
 		defer cancel()
-		if s.Process().Wait(wait) != nil {
-			return nil, err
+		if s.Process().Wait(wait) == nil {
+			err = nil
 		}
-		return nil, nil
 	case errors.Is(err, handover.ErrHung):
-		return nil, end(s.Process())
+		closeHeld(left.vault) // it may have had others since
+		left.since = time.Now()
+		left.vault, err = robAndEnd(s.Process(), s.log)
 	}
-	return nil, err
+	if err != nil {
+		closeHeld(left.vault)
+		return inheritance{}, err
+	}
+	_ = s.Close()
+	return left, nil
 }
 
-// tryAlone serves alone for a moment before the original lets go for good.
-func (d *daemon) tryAlone(ctx context.Context, s *handover.Session, over time.Duration, onTrial func()) (*sock.Listener, error) {
+// tryAlone serves alone for a moment before the original lets go for good. After an error
+// there may be what the original has left all the same.
+func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func()) (left inheritance, err error) {
 	step, cancel := context.WithTimeout(ctx, alonePatience)
 	defer cancel()
 	if err := s.BeginDrainingConnections(step, over); err != nil {
-		return nil, err
+		return left, err
 	}
 	onTrial()
+	lent, err := s.SendConnections(step)
+	switch {
+	case err == nil:
+		for _, f := range lent {
+			left.vault = append(left.vault, fdstore.Held{Name: f.Name, FD: f.FD})
+		}
+	case errors.Is(err, handover.ErrGone) || errors.Is(err, handover.ErrHung):
+		return left, err
+	default:
+		s.log.Warn("connections stay where they are, and end there", "error", err.Error())
+	}
 	select {
 	case <-time.After(trial):
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return left, ctx.Err()
 	}
 	step, cancel = context.WithTimeout(ctx, alonePatience)
 	defer cancel()
-	return s.ShutdownOriginalNode(step)
+	left.since = time.Now()
+	left.handover, err = s.ShutdownOriginalNode(step)
+	return left, err
 }

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
-	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
+
+// began is when this process was started, but for some milliseconds.
+var began = time.Now()
 
 // Run serves until a signal stops it. An error means that it could not start, and
 // then nothing of it is left.
@@ -28,6 +31,10 @@ func serve(o Options, signals *signals, log *slog.Logger, level *slog.LevelVar) 
 	reason := reasonFromEnv()
 	d, err := start(signals.until, o, log, level)
 	tellReason(reason, err)
+	var withdrawn *withdrawnError
+	if errors.As(err, &withdrawn) {
+		withdrawn.drain(signals.stop)
+	}
 	if errors.Is(err, context.Canceled) {
 		log.Info("stopped while starting")
 		return nil
@@ -39,8 +46,8 @@ func serve(o Options, signals *signals, log *slog.Logger, level *slog.LevelVar) 
 	return nil
 }
 
-// start brings everything up, or nothing. It waits for nothing any more when until
-// ends; the error is context.Canceled then.
+// start brings everything up, or nothing, but for the clients of a withdrawnError. It
+// waits for nothing any more when until ends; the error is context.Canceled then.
 func start(until context.Context, o Options, log *slog.Logger, level *slog.LevelVar) (*daemon, error) {
 	environ := managerEnviron()
 	notify, err := systemd.NotifierFromEnv()
@@ -53,11 +60,11 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	}
 	d := &daemon{
 		source: o.Source, version: o.Version, until: until, log: log, level: level,
-		notify: notify, telling: newTelling(notify, log), client: keeper.ClientFromEnv(), environ: environ, watchdogEvery: watchdog,
+		notify: notify, telling: newTelling(notify, log), keep: newKeeping(notify, log), environ: environ, watchdogEvery: watchdog,
 		adoption: newAdoption(o.Adopt, log),
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 	}
-	if d.client != nil {
+	if d.keep.client != nil {
 		// Where Yama lets only ancestors take descriptors, what the keeper starts may,
 		// should this process hang. It fails where there is no Yama.
 		_ = pidfd.Allow(os.Getppid())
@@ -81,6 +88,8 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	defer passed.Close()
 	back := takeBack(passed, d.log)
 	defer back.close()
+	d.live = connections{log: d.log, left: back.vault, since: began}
+	defer d.live.closeLeft()
 	inputs, unread := d.source.Read(d.until)
 	over, err := d.meet(mode, inputs, unread, back.kept)
 	if err != nil {
@@ -90,13 +99,14 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
 	if over != nil {
 		back.store.Known = append(back.store.Known, over.stored...)
 	}
-	d.keep = openKeeping(d.until, d.notify, d.client, back.store, d.log)
+	d.keep.find(d.until, back.store)
 	if over == nil && d.adoption.due(back) {
 		return d.adopt(passed, inputs, unread)
 	}
 	d.adoption.rejoin(d.until)
 	if over != nil {
-		return d.takeOver(over, inputs, passed, back.sockets)
+		d.live.closeLeft() // the other process has it too, and uses it
+		return d.takeOver(over, passed, back.sockets)
 	}
 	return d.serveAlone(passed, back, inputs, unread)
 }
@@ -120,18 +130,9 @@ func (d *daemon) serveAlone(units *activation.Source, back tookBack, inputs conf
 	if err != nil {
 		return err
 	}
-	if err := d.startEngine(g); err != nil {
-		return errors.Join(err, d.abandon(g))
-	}
-	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
-	d.keepIfPossible(g)
-	if _, err := d.commit(g); err != nil {
-		d.tell(d.notify.Stopping)
-		d.handsOn.Store(d.hasSuccessor())
-		d.engine.Stop(d.until, proxy.Ending{Leave: true})
+	if err := d.serveFirst(g); err != nil {
 		return err
 	}
-	d.serveLeftovers(leftovers)
 	if refusal != nil {
 		d.refused(refusal)
 	}
@@ -144,12 +145,40 @@ func (d *daemon) serveAlone(units *activation.Source, back tookBack, inputs conf
 	return nil
 }
 
-// startEngine makes the engine, for a configuration that it does not serve yet.
+// serveFirst puts a generation into service that was prepared while nothing was.
+func (d *daemon) serveFirst(g *generation) error {
+	if err := d.startEngine(g); err != nil {
+		return err
+	}
+	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
+	d.keepIfPossible(g)
+	if _, err := d.commit(g); err != nil {
+		d.tell(d.notify.Stopping)
+		d.unserve()
+		return err
+	}
+	d.serveLeftovers(leftovers)
+	d.live.goOn(d.engine)
+	return nil
+}
+
+// startEngine makes the engine, for a generation that it does not serve yet, and that is
+// abandoned after an error.
 func (d *daemon) startEngine(g *generation) (err error) {
 	d.level.Set(levelOf(g.config.Global.LogLevel))
-	warnNoEffect(d.log, g.config.Global, config.DefaultGlobal(os.Environ()))
-	d.engine, err = proxy.New(proxy.Options{Version: d.version, Loops: spreadLoops(), Descriptors: raiseDescriptors(d.log), Log: d.log})
-	return err
+	d.loops = spreadLoops()
+	d.engine, err = proxy.New(proxy.Options{Version: d.version, Loops: d.loops, Descriptors: raiseDescriptors(d.log), Log: d.log})
+	if err != nil {
+		return errors.Join(err, d.abandon(g))
+	}
+	return nil
+}
+
+// unserve ends the engine when its first generation was not put into service: the
+// instance was told to stop meanwhile.
+func (d *daemon) unserve() {
+	d.engine.Stop(d.until, proxy.Ending{Leave: true})
+	_ = d.live.close() // the holder has it still
 }
 
 // firstGeneration prepares the configuration as it is now. If that cannot be served

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
 
@@ -12,31 +13,57 @@ import (
 // host makes it slow, and not to know costs clients.
 const askPatience = 5 * time.Second
 
-// hasSuccessor tells whether another process is to go on with the sockets when this one
-// ends. If so the holder keeps them, with who is in their queues. If not, those are
-// served, further clients are refused, and the holder keeps nothing.
+// successor says whether another process is to go on when this one ends.
+type successor int
+
+const (
+	noSuccessor successor = iota // this is a stop
+	maySucceed                   // the holder keeps what it has, and cannot tell what this is
+	willSucceed                  // this is a restart
+)
+
+// successor finds out. A stop and a restart are the same signal; the job that systemd has
+// for the unit, or the keeper for its command, is not. Where there is no holder every end
+// is a stop.
 //
-// A stop and a restart are the same signal; the job that systemd has for the unit, or
-// the keeper for its command, is not. Where there is no holder every end is a stop. Where the manager cannot be asked,
-// sockets are left with the holder, which drops them if it was a stop: the wrong guess
-// costs those who are in a queue then, and the other one would cost every client of a
-// restart.
-func (d *daemon) hasSuccessor() bool {
+// If anybody may go on, sockets are left with the holder, with who is in their queues: it
+// drops them if it was a stop. The wrong guess costs those who are in a queue then, and
+// the other one would cost every client of a restart.
+func (d *daemon) successor() successor {
 	if !d.keep.exists() {
-		return false
+		return noSuccessor
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	if d.keep.client != nil {
-		job, err := d.keep.client.Job(ctx)
-		if err != nil {
+		switch job, err := d.keep.client.Job(ctx); {
+		case err != nil:
 			d.log.Debug("stop or restart: the keeper cannot be asked", "error", err.Error())
+			return maySucceed
+		case job == keeper.JobStop:
+			return noSuccessor
 		}
-		return job != keeper.JobStop
+		return willSucceed
 	}
 	unit, err := systemd.AskUnit(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		d.log.Debug("stop or restart: the service manager cannot be asked", "error", err.Error())
+		return maySucceed
+	case unit.Job == "stop":
+		return noSuccessor
+	case unit.Job == "restart":
+		return willSucceed
 	}
-	return unit.Job != "stop"
+	return maySucceed // a signal that somebody has sent
+}
+
+// keepsConnections tells whether connections outlive this process, which was told to
+// stop: those of a restart do, as far as the configuration does not say otherwise.
+func (d *daemon) keepsConnections(next successor) bool {
+	g := d.current.config.Global
+	if next == noSuccessor || d.keep.store.Load() == nil || d.live.vault == nil || g.Keep != config.KeepConnections {
+		return false
+	}
+	return g.OnTerm == config.OnTermKeep || g.OnTerm == config.OnTermAuto && next == willSucceed
 }

@@ -6,13 +6,15 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 )
 
 // tookBack is what the holder kept for this process.
 type tookBack struct {
 	store   fdstore.Returned
 	sockets *activation.Source
-	kept    kept // zero when nothing was kept, or nothing that this version can read
+	vault   []fdstore.Held // of connections
+	kept    kept           // zero when nothing was kept, or nothing that this version can read
 }
 
 // takeBack takes what came from the store out of what came from socket units.
@@ -36,6 +38,11 @@ func takeBack(units *activation.Source, log *slog.Logger) tookBack {
 		if sock.IsStoreName(h.Name) {
 			back.store.Known = append(back.store.Known, h)
 			back.sockets.Offers = append(back.sockets.Offers, activation.Offer(h))
+			continue
+		}
+		if vault.IsName(h.Name) {
+			back.store.Known = append(back.store.Known, h)
+			back.vault = append(back.vault, h)
 			continue
 		}
 		k, err := readKept(h.FD)
@@ -62,7 +69,7 @@ func (b tookBack) close() {
 		_ = h.FD.Close()
 	}
 	for _, h := range b.store.Known {
-		if !sock.IsStoreName(h.Name) {
+		if isState(h.Name) {
 			_ = h.FD.Close()
 		}
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -47,20 +46,17 @@ const (
 // which waits ten seconds for that. Tests set it.
 var trial = time.Second
 
-// takeover is what a start gets from a running process, and how it ends that one's part.
+// takeover is what a start gets from a running process.
 //
 //	meet ──► prepare, commit: both accept ──► complete: the other one does not ──► keep
-//	            └───────── anything wrong: giveUp, and the other one goes on ──┘
+//	            └──────── anything wrong: giveUp, and the other one goes on ──┘
 type takeover struct {
+	predecessor
 	from       string // "process 12 (holdfast)"
 	units, own *activation.Source
 	legacy     legacy
 	stored     []fdstore.Held // what the holder has of it already; not closed here
-
-	// complete ends the other one's part when this process accepts. next is the handover
-	// socket, if it passes one on. Its connections have that long to end.
-	complete func(ctx context.Context, over time.Duration, onTrial func()) (next *sock.Listener, err error)
-	giveUp   func()
+	inputs     config.Inputs  // what is to be served
 }
 
 // dismiss leaves the other process alone.
@@ -78,34 +74,34 @@ func (t *takeover) close() {
 
 // takeOver makes a generation of what a running process has, and puts it into service
 // in its place. After an error that one goes on as it was, or is gone if it hung.
-func (d *daemon) takeOver(t *takeover, inputs config.Inputs, passed ...*activation.Source) error {
+func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	d.kept, d.onTrial, d.tookOver = t.legacy.Kept, true, t.from
-	g, err := d.prepareOver(t, inputs, passed)
+	g, err := d.prepareOver(t, passed)
 	if err != nil {
 		t.giveUp()
 		return err
 	}
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
+		d.unserve()
 		return err
 	}
-	next, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.reopenAsks)
+	left, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.reopenAsks)
 	if err != nil {
-		d.engine.Pause()
-		d.closeAsks()
-		t.giveUp()
-		d.withdraw(g)
-		return fmt.Errorf("take over from %s: %w", t.from, err)
+		return d.withdraw(t, fmt.Errorf("take over from %s: %w", t.from, err))
 	}
 	d.onTrial = false
+	d.live.left, d.live.since = left.vault, left.since
 	// Not before: who dies on trial must not leave a socket with the holder that the
 	// original has never had.
 	d.keepIfPossible(g)
+	d.keepConnections(g)
 	d.watch()
-	d.inheritHandover(next)
+	d.inheritHandover(left.handover)
 	plans := d.leftoverPlans(g.got) // closes the control socket of one that was killed, whose address is wanted next
 	d.reopenAsks()
 	d.serveLeftovers(plans)
+	d.live.goOn(d.engine)
 	return nil
 }
 
@@ -124,18 +120,15 @@ func (d *daemon) inheritHandover(socket *sock.Listener) {
 }
 
 // prepareOver is prepare without the asks, whose addresses the other process has.
-func (d *daemon) prepareOver(t *takeover, inputs config.Inputs, passed []*activation.Source) (*generation, error) {
-	g, err := newGeneration(t.legacy.Kept.Current.Number+1, inputs)
+func (d *daemon) prepareOver(t *takeover, passed []*activation.Source) (*generation, error) {
+	g, err := newGeneration(t.legacy.Kept.Current.Number+1, t.inputs)
 	if err != nil {
 		return nil, err
 	}
 	if g.got, err = d.acquire(wants(g.config), append(passed, t.units, t.own)); err != nil {
 		return nil, err
 	}
-	if err := d.startEngine(g); err != nil {
-		return nil, errors.Join(err, d.abandon(g))
-	}
-	return g, nil
+	return g, d.startEngine(g)
 }
 
 // spread is over what time an original is to end its connections.

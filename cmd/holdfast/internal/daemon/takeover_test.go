@@ -170,7 +170,7 @@ func TestAReplacementThatIsKilledOnTrialLeavesNothingInTheStore(t *testing.T) {
 	first.log.eventually(t, "the replacement accepts")
 	second.end(unix.SIGKILL)
 	require.Eventually(t, func() bool { return first.reload() == nil }, patience, time.Millisecond, "its address is free")
-	require.Eventually(t, func() bool { return len(m.Names()) == 4 }, patience, time.Millisecond, "three sockets and a configuration")
+	require.Eventually(t, func() bool { return len(storedBy(m)) == 4 }, patience, time.Millisecond, "three sockets and a configuration")
 	requireEcho(t, s.dial(t, "more"))
 }
 
@@ -258,18 +258,18 @@ func TestTheStoreIsTheReplacementsAfterATakeover(t *testing.T) {
 	s := twoSockets(t)
 	first := s.live(t, m)
 	first.status()
-	kept := m.Names()
+	kept := storedBy(m)
 	for range 3 {
 		next := s.lifeOf(t, m.Socket(), nil)
 		next.log.eventually(t, "msg=serving")
-		require.Eventually(t, func() bool { return len(m.Names()) == len(kept) }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return len(storedBy(m)) == len(kept) }, patience, time.Millisecond)
 		_ = first.command.Wait()
 		first.ended = true
 		first = next
 	}
 	for _, name := range kept {
 		if !isState(name) {
-			assert.Contains(t, m.Names(), name)
+			assert.Contains(t, storedBy(m), name)
 		}
 	}
 	first.end(unix.SIGKILL)

@@ -14,6 +14,7 @@ type telling struct {
 	log    *slog.Logger
 	queue  chan func() error // nil = nobody asked to be told
 	hushed atomic.Bool
+	last   chan struct{} // closed when the last message has returned; nil = none must get there
 	ended  chan struct{}
 }
 
@@ -58,13 +59,38 @@ func (t *telling) tell(message func() error) {
 // hush has nothing told any more: another process speaks for the service.
 func (t *telling) hush() { t.hushed.Store(true) }
 
-// close sends what is left, as far as the manager takes it soon. Nothing may be told
-// after it.
+// finish has one message sent that must get to the manager, and nothing after it. What
+// waits to be told is dropped: it is old then. message itself bounds how long it takes,
+// and close waits for it.
+func (t *telling) finish(message func() error) {
+	t.hush()
+	if t.queue == nil {
+		return
+	}
+	for len(t.queue) > 0 {
+		select {
+		case <-t.queue:
+		default: // it was sent just now
+		}
+	}
+	last := make(chan struct{})
+	t.last = last
+	t.queue <- func() error { // there is room, or soon: who has not seen the hush yet adds one
+		defer close(last)
+		return message()
+	}
+}
+
+// close sends what is left, as far as the manager takes it soon, but for the last message,
+// which must get there. Nothing may be told after it.
 func (t *telling) close() {
 	if t.queue == nil {
 		return
 	}
 	close(t.queue)
+	if t.last != nil {
+		<-t.last
+	}
 	select {
 	case <-t.ended:
 	case <-time.After(farewell):

@@ -1,0 +1,248 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
+	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
+)
+
+// connections are those of the engine that outlive this process: they are in a vault,
+// which the holder keeps, and which goes over to a replacement.
+//
+//	none ──open──► open ──goOn──► in service ──letGo──► let go: another process has it
+//	                                  ▲                   │
+//	                                  └────── goOn ◄──takeBack: that one has given up
+//
+// Its methods belong to the goroutine of start and run, but for count.
+type connections struct {
+	log   *slog.Logger
+	left  []fdstore.Held // by another process, not opened yet
+	vault *vault.Vault   // nil = none
+	found *vault.Found   // not gone on with yet; nil = nothing was left
+
+	since  time.Time   // when the other process touched them last
+	unheld atomic.Bool // the holder has not got the vault, and should; any goroutine may ask
+}
+
+// loopVault is the vault as one event loop sees it.
+type loopVault struct {
+	*vault.Writer
+	vault *vault.Vault
+}
+
+// SlabAt implements [relay.Vault].
+func (l loopVault) SlabAt(number uint32) ([]byte, bool) {
+	memory := l.vault.Slab(number)
+	return memory, memory != nil
+}
+
+// open makes the vault: from what another process has left, unless that cannot be read.
+// Without one connections end with this process, which is said and no reason not to
+// serve. What is left stays so when it is this process that lacks something: it is tried
+// again.
+func (c *connections) open(loops int) {
+	o := vault.Options{Writers: loops, Format: relay.SlotFormat, Reads: relay.OldestFormat, Log: c.log}
+	v, err := c.restore(o)
+	if v == nil && err == nil {
+		v, err = vault.New(o)
+	}
+	if err != nil {
+		c.log.Error("connections end with this process, for now", "error", err.Error())
+		return
+	}
+	c.vault = v
+}
+
+// restore gives nil where there is nothing to be restored.
+func (c *connections) restore(o vault.Options) (*vault.Vault, error) {
+	if len(c.left) == 0 {
+		return nil, nil
+	}
+	again, err := copyHeld(c.left)
+	if err != nil {
+		return nil, err
+	}
+	v, found, err := vault.Restore(o, c.left)
+	c.left = nil
+	c.logLost(found.Lost)
+	switch {
+	case err == nil:
+		c.found = &found
+	case errors.Is(err, vault.ErrUnreadable):
+		c.log.Error("connections that another process has left are lost", "error", err.Error(), "connections", len(found.Lost))
+		err = nil
+	default:
+		c.left, again = again, nil
+	}
+	closeHeld(again)
+	return v, err
+}
+
+// logLost says what could not be restored, each reason once.
+func (c *connections) logLost(lost []vault.Lost) {
+	times := map[string]int{}
+	for _, l := range lost {
+		times[l.Reason]++
+	}
+	for reason, n := range times {
+		c.log.Error("connections that another process has left are lost", "connections", n, "reason", reason)
+	}
+}
+
+// attach has the engine keep its connections.
+func (c *connections) attach(e *proxy.Engine, loops int) {
+	if c.vault == nil {
+		return
+	}
+	vaults := make([]relay.Vault, loops)
+	for i := range vaults {
+		vaults[i] = loopVault{c.vault.Writer(i), c.vault}
+	}
+	e.Attach(vaults, c.vault.Common())
+}
+
+// goOn has the engine go on with what was found.
+func (c *connections) goOn(e *proxy.Engine) {
+	if c.found == nil {
+		return
+	}
+	kept := make([]relay.Kept, len(c.found.Kept))
+	for i, k := range c.found.Kept {
+		kept[i] = relay.Kept(k)
+	}
+	notes := map[uint32][]byte{}
+	for number, content := range c.vault.Notes() {
+		notes[number] = content
+	}
+	lost := len(c.found.Lost)
+	c.found = nil
+	done := e.Restore(kept, notes, lost)
+	pause := time.Since(c.since)
+	e.Paused(pause)
+	if err := c.vault.Settle(); err != nil {
+		c.log.Warn("memory of another process is not given back", "error", err.Error())
+	}
+	if len(kept) > 0 {
+		c.log.Info("going on with connections of another process", "connections", done.Connections, "ended", done.Ended, "lost", done.Lost+lost, "pause", pause.Round(time.Millisecond))
+	}
+}
+
+// entrust has the holder keep the vault; store is nil where there is none.
+func (c *connections) entrust(ctx context.Context, store *fdstore.Store) error {
+	if c.vault == nil || store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	return c.vault.Entrust(ctx, store)
+}
+
+// keepConnections has connections kept, or new ones not any more, as a generation says
+// that is about to be in service. That there is no room for the vault with the holder is
+// tried again.
+func (d *daemon) keepConnections(g *generation) {
+	wanted := g.config.Global.Keep == config.KeepConnections
+	if d.live.vault == nil && (wanted || len(d.live.left) > 0) {
+		d.live.open(d.loops)
+		d.live.attach(d.engine, d.loops)
+	}
+	d.engine.SetKeeping(wanted)
+	err := d.live.entrust(d.until, d.keep.store.Load())
+	if err != nil && !d.live.unheld.Load() {
+		d.log.Error("connections end with this process", "error", err.Error())
+	}
+	d.live.unheld.Store(err != nil)
+}
+
+// count sees to it that what the holder does not have counts as unkept: only an upgrade
+// takes it along.
+func (c *connections) count(s *status.Connections) {
+	if c.unheld.Load() {
+		s.Kept, s.Unkept = 0, s.Kept+s.Unkept
+	}
+}
+
+// copies are of the vault's files, for whoever goes on with it.
+func (c *connections) copies() ([]fdstore.Held, error) {
+	files, release := c.vault.Files()
+	defer release()
+	lent := make([]fdstore.Held, len(files))
+	for i, f := range files {
+		lent[i] = fdstore.Held{Name: f.Name, FD: sock.NewFD(f.FD)}
+		defer lent[i].FD.Disown()
+	}
+	return copyHeld(lent)
+}
+
+// copyHeld copies all of the descriptors, or none.
+func copyHeld(files []fdstore.Held) ([]fdstore.Held, error) {
+	var copies []fdstore.Held
+	for _, f := range files {
+		raw, err := unix.FcntlInt(uintptr(f.FD.Raw()), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			closeHeld(copies)
+			return nil, fmt.Errorf("copy %s: %w", f.Name, err)
+		}
+		copies = append(copies, fdstore.Held{Name: f.Name, FD: sock.NewFD(raw)})
+	}
+	return copies, nil
+}
+
+func closeHeld(files []fdstore.Held) {
+	for _, f := range files {
+		_ = f.FD.Close()
+	}
+}
+
+// letGo has the engine touch no kept connection any more, and gives up this process's
+// copy of the vault. Nothing is accepted meanwhile.
+func (c *connections) letGo(e *proxy.Engine) {
+	if c.vault == nil {
+		return
+	}
+	e.LetGo()
+	if err := c.close(); err != nil {
+		c.log.Warn("cannot close the vault", "error", err.Error())
+	}
+}
+
+// close gives up this process's copy. What the holder has it keeps.
+func (c *connections) close() error {
+	if c.vault == nil {
+		return nil
+	}
+	v := c.vault
+	c.vault = nil
+	return v.Close()
+}
+
+// end takes the vault from the holder: it is empty, and this is a stop.
+func (c *connections) end() {
+	if c.vault == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), keepPatience)
+	defer cancel()
+	if err := errors.Join(c.vault.Withdraw(ctx), c.close()); err != nil {
+		c.log.Warn("cannot take the vault out of the store", "error", err.Error())
+	}
+}
+
+// closeLeft closes what was not opened.
+func (c *connections) closeLeft() {
+	closeHeld(c.left)
+	c.left = nil
+}

@@ -1,0 +1,110 @@
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoSlab means that all slabs of the table are taken, by this process or by a
+// former one whose vault has not been settled.
+var ErrNoSlab = errors.New("the vault has no slab left")
+
+// slabs hands out the slabs of the table, with a mark in it for each.
+type slabs struct {
+	table *table
+
+	mu  sync.Mutex
+	old []int // taken in a former life, until Settle
+}
+
+func newSlabs(t *table) slabs {
+	return slabs{table: t}
+}
+
+// Slab takes 1 MiB of the table for as long as the process lives, zero in the
+// beginning. Another process finds it under its number with Vault.Slab, until it
+// settles. The error is ErrNoSlab.
+func (w *Writer) Slab() (memory []byte, number uint32, err error) {
+	i, ok := w.vault.slabs.take()
+	if !ok {
+		return nil, 0, ErrNoSlab
+	}
+	return w.vault.slabs.memory(i), uint32(i), nil
+}
+
+// Slab is a slab that was taken, in this life or a former one; nil = there is none of
+// that number.
+func (v *Vault) Slab(number uint32) []byte {
+	s := &v.slabs
+	if int64(number) >= int64(s.table.slabs) || s.mark(int(number)).Load() == 0 {
+		return nil
+	}
+	return s.memory(int(number))
+}
+
+// Settle says that nothing is needed any more of what former lives left in slabs: what
+// restored slots refer to was moved to slabs of this life, and the notes and the common
+// page are in this program's format. The memory goes back to the system.
+func (v *Vault) Settle() error {
+	v.table.uint32At(atUserFormat).Store(v.o.Format)
+	v.table.uint32At(atUserReaders).Store(v.o.ReadBy)
+	if err := v.slabs.settle(); err != nil {
+		return fmt.Errorf("give back the memory of a vault's slabs: %w", err)
+	}
+	return nil
+}
+
+func (s *slabs) mark(i int) *atomic.Uint32 {
+	return s.table.uint32At(s.table.mark(i))
+}
+
+func (s *slabs) memory(i int) []byte {
+	start := s.table.slab(i)
+	return s.table.mem[start : start+slabSize : start+slabSize]
+}
+
+func (s *slabs) take() (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.table.slabs {
+		if mark := s.mark(i); mark.Load() == 0 {
+			mark.Store(1)
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// restore notes which slabs a former life has taken.
+func (s *slabs) restore() {
+	for i := range s.table.slabs {
+		if s.mark(i).Load() != 0 {
+			s.old = append(s.old, i)
+		}
+	}
+}
+
+// settle punches the old slabs out of the file before it frees them, so that whoever
+// takes one finds zeros. What cannot be punched out stays taken.
+func (s *slabs) settle() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	for len(s.old) > 0 {
+		i := s.old[0]
+		err := unix.Fallocate(s.table.fd.Raw(), punch, int64(s.table.slab(i)), slabSize)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.mark(i).Store(0)
+		s.old = s.old[1:]
+	}
+	return nil
+}
