@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
 )
 
 // handshakeTime is how long clients who have begun to connect get to be in the queue
@@ -68,7 +69,7 @@ func (e *Engine) awaitEnd(l *listening) {
 			}
 		case <-over:
 			e.log.Info("closing what is left", "socket", l.Label, "listener", l.Listener, "connections", l.connections())
-			e.relay.HangUp(l.relayed)
+			e.relay.HangUp(relay.Selection{Socket: l.relayed})
 		}
 	}
 }

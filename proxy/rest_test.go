@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
 )
 
 func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
@@ -23,7 +25,7 @@ func TestRestOnlyWithoutConnectionsAndLeavesTheQueue(t *testing.T) {
 	ping(t, dial(t, address)) // still served
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool { return alive(e) == 1 }, patience, time.Millisecond)
-	e.relay.HangUp(nil)
+	e.relay.HangUp(relay.Selection{})
 	require.True(t, e.Rest())
 	late := dial(t, address)
 	e.Stop(t.Context(), Ending{})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/relay"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
@@ -97,7 +98,7 @@ func (e *Engine) Stop(ctx context.Context, how Ending) {
 	e.mu.Unlock()
 	if left := e.awaitConnections(ctx, how.Spread); left > 0 {
 		e.log.Info("closing what is left", "connections", left)
-		e.relay.HangUp(nil)
+		e.relay.HangUp(relay.Selection{})
 	}
 	e.relay.Close()
 	close(e.ended)
@@ -117,7 +118,7 @@ func (e *Engine) awaitConnections(ctx context.Context, spread time.Duration) int
 			return 0
 		}
 		if n := t.due(left, time.Now()); n > 0 {
-			e.relay.HangUpSome(n)
+			e.relay.HangUpSome(relay.Selection{}, n)
 		}
 		select {
 		case <-ctx.Done():

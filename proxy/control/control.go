@@ -28,4 +28,6 @@ type Instance interface {
 	// Upgrade has another process take over. After an error, as above, the instance is
 	// as before.
 	Upgrade(ctx context.Context) (status.Upgrade, error)
+	// Drain ends the connections that are there. When ctx ends it ends no more.
+	Drain(ctx context.Context) (status.Drain, error)
 }

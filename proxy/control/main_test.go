@@ -103,3 +103,7 @@ func ask(path string) (status.Status, error) {
 	defer cancel()
 	return NewClient(path).Status(ctx)
 }
+
+func (c canned) Drain(context.Context) (status.Drain, error) {
+	return status.Drain{Connections: 3}, nil
+}

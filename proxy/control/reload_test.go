@@ -36,6 +36,9 @@ func TestWhatWasAskedForSaysWhatBecameOfIt(t *testing.T) {
 	next, err := NewClient(path).Upgrade(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, upgraded, next)
+	drained, err := NewClient(path).Drain(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, status.Drain{Connections: 3}, drained)
 	cancel()
 	require.NoError(t, <-ended)
 }

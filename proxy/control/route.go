@@ -22,6 +22,7 @@ func routes(instance Instance) router {
 		statusPath:  {http.MethodGet, serveStatus(instance)},
 		reloadPath:  {http.MethodPost, serveChange(instance.Reload)},
 		upgradePath: {http.MethodPost, serveChange(instance.Upgrade)},
+		drainPath:   {http.MethodPost, serveChange(instance.Drain)},
 	}
 }
 

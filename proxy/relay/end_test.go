@@ -185,7 +185,7 @@ func TestHangUpNeverMakesAPartLookWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, c := prepare(t)
 			eventually(t, "it is there", func() bool { return r.relay.Stats().Active == 1 })
-			r.relay.HangUp(nil)
+			r.relay.HangUp(Selection{})
 			_, err := io.Copy(io.Discard, c)
 			assert.ErrorIs(t, err, syscall.ECONNRESET)
 		})

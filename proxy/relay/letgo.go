@@ -1,23 +1,10 @@
 package relay
 
-import "sync"
-
 // LetGo leaves the connections that are kept to whoever has the vault now, and touches
 // none of them, nor the vault, when it returns. What they owe is where the next process
 // finds it. Others stay, and none is kept any more. Nothing is to be accepted meanwhile.
 func (r *Relay) LetGo() {
-	var all sync.WaitGroup
-	for _, l := range r.loops {
-		all.Add(1)
-		ok := l.post(func(l *loop) {
-			defer all.Done()
-			l.letGo()
-		})
-		if !ok {
-			all.Done()
-		}
-	}
-	all.Wait()
+	r.eachWait((*loop).letGo)
 	r.noting.Lock()
 	defer r.noting.Unlock()
 	r.vaults.Store(nil)

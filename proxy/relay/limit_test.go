@@ -179,7 +179,7 @@ func TestReleaseWithoutQueueLeavesItToTheNext(t *testing.T) {
 	require.NoError(t, err)
 	<-r.relay.Release(r.socket, false)
 	assert.EqualValues(t, 1, r.relay.Stats().Accepted)
-	r.relay.HangUp(nil)
+	r.relay.HangUp(Selection{})
 	eventually(t, "room", func() bool { return r.relay.Stats().Active == 0 })
 	r.relay.Serve(r.socket) // the next one
 	_, err = io.ReadFull(c, make([]byte, 4))
@@ -232,7 +232,7 @@ func TestHangUpEndsWhatIsIdleInOrderAndWhatIsNotByReset(t *testing.T) {
 		return longest > int64(quiet)
 	})
 	// The stream stays a stalled one: it owes.
-	r.relay.HangUp(nil)
+	r.relay.HangUp(Selection{})
 	_, err = io.ReadAll(idle)
 	require.NoError(t, err)
 	_, err = io.ReadAll(stream)

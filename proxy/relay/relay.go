@@ -109,50 +109,6 @@ func (r *Relay) Release(s *Socket, queue bool) <-chan struct{} {
 // SetReporting turns the calls of OnEnd on or off.
 func (r *Relay) SetReporting(on bool) { r.reporting.Store(on && r.options.OnEnd != nil) }
 
-// HangUp ends the connections that are there now, those of one socket or, for nil,
-// all, and waits for it: in order where nothing is under way, as reset where
-// something is.
-func (r *Relay) HangUp(of *Socket) {
-	var all sync.WaitGroup
-	for _, l := range r.loops {
-		l.hangUpSome(&all, math.MaxInt64, of)
-	}
-	all.Wait()
-}
-
-// HangUpSome is HangUp for so many connections, of each loop its share.
-func (r *Relay) HangUpSome(n int64) {
-	var all sync.WaitGroup
-	left := r.Stats().Active
-	for _, l := range r.loops {
-		mine := l.counters.active.Load()
-		if mine == 0 || n <= 0 {
-			continue
-		}
-		share := min(mine, (n*mine+left-1)/max(left, 1))
-		l.hangUpSome(&all, share, nil)
-		n, left = n-share, left-mine
-	}
-	all.Wait()
-}
-
-// hangUpSome ends connections, so many at most; all counts until it is done.
-func (l *loop) hangUpSome(all *sync.WaitGroup, most int64, of *Socket) {
-	all.Add(1)
-	ok := l.post(func(l *loop) {
-		defer all.Done()
-		l.pairs.each(func(p *pair) {
-			if most > 0 && (of == nil || p.use.socket == of) {
-				most--
-				l.hangUp(p, Stopped)
-			}
-		})
-	})
-	if !ok {
-		all.Done()
-	}
-}
-
 // Turn returns when each loop has turned once more, or with ctx's error.
 func (r *Relay) Turn(ctx context.Context) error {
 	turned := make(chan struct{}, len(r.loops))

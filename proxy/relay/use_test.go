@@ -81,7 +81,7 @@ func TestHangUpOfOneSocketLeavesTheOthers(t *testing.T) {
 	require.NoError(t, ping(t, c))
 	<-r.relay.Release(other, false)
 
-	r.relay.HangUp(other)
+	r.relay.HangUp(Selection{Socket: other})
 	_, err = c.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is ended at once")

@@ -108,6 +108,11 @@ type Upgrade struct {
 	Former int `json:"former"` // of the one that did; it ends with its last connection
 }
 
+// Drain is what became of the connections that were to be drained.
+type Drain struct {
+	Connections int64 `json:"connections"` // that were there, and have ended
+}
+
 // Reload is what a change of the configuration did.
 type Reload struct {
 	Generation uint64   `json:"generation"` // in service now

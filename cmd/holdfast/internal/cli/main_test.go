@@ -95,3 +95,7 @@ func fetch(url string) error {
 	_, err = io.Copy(os.Stdout, response.Body)
 	return err
 }
+
+func (c canned) Drain(context.Context) (status.Drain, error) {
+	return status.Drain{Connections: 3}, nil
+}

@@ -81,7 +81,7 @@ func TestTheExampleInTheDocumentIsWhatStatusPrints(t *testing.T) {
 			{Address: "tcp://127.0.0.1:9001", LastError: "connection refused"},
 			{Address: "tcp://nosuch.invalid:9000", LastError: "no such host"},
 		}}},
-		Connections: status.Connections{Active: 2, Accepted: 319, Failed: 1, BytesIn: 3 << 19, BytesOut: 2 << 30},
+		Connections: status.Connections{Active: 2, Accepted: 319, Failed: 1, BytesIn: 3 << 19, BytesOut: 2 << 30, Kept: 2, Restored: 1, RestorePause: 23.4},
 	}
 	text, err := os.ReadFile("../../../../docs/operations.md")
 	require.NoError(t, err)

@@ -24,9 +24,10 @@ func newUpgrade() *cobra.Command {
 		Short: "Let the installed version take over from the running one",
 		Long: `Has the running instance start its program anew, as it is installed now and with the
 same arguments, and returns when the new process has taken over. It gets the listening
-sockets with who waits in their queues, and reads the configuration as it is now: no
-client is refused. The old process goes on with its connections, ends them one by one
-over drain_timeout, and exits with the last one.
+sockets with who waits in their queues, and the connections, and reads the
+configuration as it is now: no client is refused or cut. With keep = "listeners" the old
+process goes on with its connections, ends them one by one over drain_timeout, and exits
+with the last one.
 
 If the new process cannot start, is killed, or does not take over within a minute, the
 old one goes on as it was. The exit code is 1 then, and 7 if no instance runs. USR2 to

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // The service manager kills what takes longer to stop than TimeoutStopSec=, unless
@@ -15,6 +16,19 @@ const (
 	extendEvery = 10 * time.Second
 	extendBy    = 30 * time.Second
 )
+
+// Drain ends the connections that are there, over drain_timeout. It may be called from
+// any goroutine.
+func (d *daemon) Drain(ctx context.Context) (status.Drain, error) {
+	var limit config.Timeout
+	if !d.callWithin(ctx, func() { limit = d.current.config.Global.DrainTimeout }) {
+		return status.Drain{}, errStopping
+	}
+	d.log.Info("draining, as asked for", "over", spread(limit))
+	n, err := d.engine.Drain(ctx, spread(limit))
+	d.log.Info("drained", "connections", n)
+	return status.Drain{Connections: n}, err
+}
 
 // drain lets connections go on for as long as limit says, or until a further stop
 // signal. Time is up when ctx ends. end is to be called after that or before: it
