@@ -16,9 +16,10 @@ import (
 )
 
 // keptUpgradable is an upgradable instance under a keeper that the next one can succeed.
-func keptUpgradable(t *testing.T) (*testbed.Holdfast, testbed.Route, string) {
+func keptUpgradable(t *testing.T, global ...string) (*testbed.Holdfast, testbed.Route, string) {
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent") // it would speak of the unit that this test runs in
 	cfg, route := upgradable(t)
+	cfg.Global = strings.Join(append(global, cfg.Global), "\n")
 	dir := filepath.Join(testbed.Dir(t), "keep")
 	holdfast := testbed.StartHoldfastUnder(t, cfg, testbed.Binary, "keep", "--dir", dir, "--")
 	t.Cleanup(func() { endGroupOf(t, holdfast) })
@@ -95,7 +96,7 @@ func TestUnderAKeeperUpgradesAndKillsRefuseNobody(t *testing.T) {
 
 // Who drains is part of the service.
 func TestAStopOfTheKeeperWaitsForConnectionsOfFormerProcesses(t *testing.T) {
-	holdfast, route, _ := keptUpgradable(t)
+	holdfast, route, _ := keptUpgradable(t, `keep = "listeners"`)
 	held := dial(t, route.Listen[0])
 	requireEcho(t, held, "before\n")
 	former := holdfast.Status(t).PID

@@ -56,7 +56,8 @@ func (p *Process) CPU(t testing.TB) time.Duration {
 }
 
 // Descriptors counts the open descriptors of the process by kind: "socket",
-// "pipe", "anon_inode:[eventpoll]", or the path of a file.
+// "seqpacket" (a Unix socket of that type), "pipe", "anon_inode:[eventpoll]", or the path
+// of a file.
 func (p *Process) Descriptors(t testing.TB) map[string]int {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", p.Pid())
@@ -65,10 +66,14 @@ func (p *Process) Descriptors(t testing.TB) map[string]int {
 		t.Fatal(err)
 	}
 	kinds := map[string]int{}
+	packets := seqpackets(t)
 	for _, e := range entries {
 		target, err := os.Readlink(filepath.Join(dir, e.Name()))
 		if err != nil {
 			continue // closed since
+		}
+		if packets[target] {
+			target = "seqpacket"
 		}
 		for _, kind := range []string{"socket", "pipe"} {
 			if strings.HasPrefix(target, kind+":[") {
@@ -78,6 +83,23 @@ func (p *Process) Descriptors(t testing.TB) map[string]int {
 		kinds[target]++
 	}
 	return kinds
+}
+
+// seqpackets are the sockets of that type, as /proc/PID/fd shows them.
+func seqpackets(t testing.TB) map[string]bool {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for line := range strings.Lines(string(table)) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		if fields := strings.Fields(line); len(fields) >= 7 && fields[4] == "0005" {
+			found["socket:["+fields[6]+"]"] = true
+		}
+	}
+	return found
 }
 
 // group lists the processes of the group that p leads.
