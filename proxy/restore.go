@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"maps"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
@@ -41,7 +40,7 @@ func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, clo
 	for _, l := range e.sockets {
 		open[l.ID] = l
 	}
-	for number, content := range maps.All(notes) {
+	for number, content := range notes {
 		n, err := relay.ReadNote(content)
 		if err != nil {
 			e.log.Error("not understood what another process has noted", "error", err.Error())
@@ -112,7 +111,12 @@ func (e *Engine) Attach(vaults []relay.Vault, memory []byte) {
 
 // LetGo leaves the connections that are kept to the process that has the vault now.
 // Nothing may be accepted meanwhile: Pause comes before.
-func (e *Engine) LetGo() { e.relay.LetGo() }
+func (e *Engine) LetGo() {
+	e.relay.LetGo()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.attached = false
+}
 
 // SetKeeping tells whether new connections are kept, where there is a vault.
 func (e *Engine) SetKeeping(on bool) { e.relay.SetKeeping(on) }

@@ -25,7 +25,7 @@ func (e *Engine) Status() status.Status {
 		s.Connections.RestorePause = float64(e.pause.Microseconds()) / 1e3
 	}
 	if e.attached {
-		s.Connections.Kept, s.Connections.Unkept = stats.Active-stats.Unkept, stats.Unkept
+		s.Connections.Kept, s.Connections.Unkept = max(0, stats.Active-stats.Unkept), stats.Unkept
 	}
 	if e.config != nil {
 		s.Keep = string(e.config.Global.Keep)

@@ -81,3 +81,18 @@ func TestAHandoverWithoutConnectionsIsOneAllTheSame(t *testing.T) {
 	require.NoError(t, next.Close())
 	serving.awaitEnd(t)
 }
+
+func TestAnOriginalThatCannotLetGoGoesOn(t *testing.T) {
+	path := socketPath(t)
+	old, _ := start(t, path, Options{})
+	old.lent = lend(t, 1)
+	old.refuse = map[string]error{"let go": os.ErrPermission}
+	s := drained(t, path)
+	got, err := s.SendConnections(deadline(t))
+	require.NoError(t, err)
+	require.NoError(t, got[0].FD.Close())
+	_, err = s.ShutdownOriginalNode(deadline(t))
+	require.ErrorContains(t, err, "permission denied")
+	require.NoError(t, s.Close())
+	old.awaitAbandoned(t)
+}

@@ -145,10 +145,11 @@ func (i *instance) Connections() ([]Socket, error) {
 	return i.lent, nil
 }
 
-func (i *instance) LetGo() {
-	if i.lent != nil {
-		_ = i.event("let go")
+func (i *instance) LetGo() error {
+	if i.lent == nil {
+		return nil
 	}
+	return i.event("let go")
 }
 
 func (i *instance) Shutdown(successor sock.Peer) {

@@ -33,9 +33,10 @@ type Original interface {
 	// instance's up to LetGo, but no other may be added to what is lent.
 	Connections() ([]Socket, error)
 
-	// LetGo is called before Shutdown: this instance touches none of the connections that
-	// it has lent any more. After an Abandoned it goes on with them.
-	LetGo()
+	// LetGo is called before Shutdown: when it returns nil this instance touches none of
+	// the connections that it has lent any more, up to an Abandoned. An error means that
+	// it goes on with them, and that nobody else may.
+	LetGo() error
 
 	// Shutdown is called when the replacement has taken over for good: the successor,
 	// as the kernel knows it. The sockets are this instance's to close, the files of
@@ -230,8 +231,10 @@ func (s *originalSession) beginDrainingConnections(ctx context.Context, m messag
 // shutdownOriginalNode passes the point of no return with its answer. If that cannot
 // be sent, whoever asked has died since, and the original goes on.
 func (s *originalSession) shutdownOriginalNode() error {
+	if err := s.server.original.LetGo(); err != nil {
+		return s.refuse(err)
+	}
 	s.server.stopAccepting()
-	s.server.original.LetGo()
 	if err := s.passOn(); err != nil {
 		return err
 	}

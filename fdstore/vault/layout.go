@@ -25,7 +25,7 @@ const (
 	markSize = 4  // of a slab: uint32, 0 = free
 	pairSize = 16 // of a segment in the directory: id, in, out, 4 bytes spare
 
-	noteCount = 2048
+	noteCount = 8192
 	slabCount = 4096
 	pairCount = 4096
 

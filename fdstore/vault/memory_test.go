@@ -55,7 +55,7 @@ func TestNotesRunOut(t *testing.T) {
 			break
 		}
 	}
-	assert.Equal(t, 2048, n)
+	assert.Equal(t, 8192, n)
 	w.DropNote(77)
 	i, ok := w.Note([]byte("y"))
 	assert.True(t, ok)

@@ -129,6 +129,7 @@ func (v *Vault) Close() error {
 	if v.table.mem == nil {
 		return nil
 	}
+	v.table.uint32At(atOwner).CompareAndSwap(uint32(unix.Getpid()), 0) // its numbers are closed
 	var errs []error
 	for _, s := range v.takeLate() {
 		errs = append(errs, s.close())

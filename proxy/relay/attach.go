@@ -2,7 +2,6 @@ package relay
 
 import (
 	"math"
-	"sync"
 	"unsafe"
 )
 
@@ -11,23 +10,16 @@ import (
 // the next process finds too. It is called at any time, and again only after LetGo.
 func (r *Relay) Attach(vaults []Vault, memory []byte) {
 	loops := r.attachTotals(memory)
+	r.keeping.Store(false) // until all loops have the vault: they hand each other clients
 	r.vaults.Store(&vaults)
-	r.keeping.Store(true)
-	var all sync.WaitGroup
-	for i, l := range r.loops {
-		all.Add(1)
-		ok := l.post(func(l *loop) {
-			defer all.Done()
-			l.attach(vaults[i])
-			if i < len(loops) {
-				l.total = &loops[i]
-			}
-		})
-		if !ok {
-			all.Done()
+	r.eachWait(func(l *loop) {
+		l.attach(vaults[l.index])
+		if l.index < len(loops) {
+			l.total = &loops[l.index]
 		}
-	}
-	all.Wait()
+	})
+	r.keeping.Store(true)
+	r.eachWait(func(l *loop) { l.keepUnkept(math.MaxInt) })
 }
 
 // attachTotals goes on with the counts of the processes before this one.
@@ -55,11 +47,10 @@ func (r *Relay) anyVault() Vault {
 
 func (l *loop) attach(v Vault) {
 	l.vault, l.shared = v, newSharedMemory(l.relay, v)
-	l.pairs.each(func(*pair) { l.counters.unkept.Add(1) })
+	l.pairs.each(func(*pair) { l.counters.unkept.Add(1) }) // none is kept: nothing was, before
 	for _, w := range l.watches {
 		if w != nil {
 			l.relay.describe(w.socket.current.Load())
 		}
 	}
-	l.keepUnkept(math.MaxInt)
 }

@@ -4,6 +4,8 @@ package relay
 // none of them, nor the vault, when it returns. What they owe is where the next process
 // finds it. Others stay, and none is kept any more. Nothing is to be accepted meanwhile.
 func (r *Relay) LetGo() {
+	r.keeping.Store(false)
+	r.eachWait(func(*loop) {}) // who was accepted and kept is with his loop then
 	r.eachWait((*loop).letGo)
 	r.noting.Lock()
 	defer r.noting.Unlock()

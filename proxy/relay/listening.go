@@ -92,12 +92,9 @@ func (s *Socket) Paused() bool { return s.paused.Load() > 0 }
 
 // adopt gives an accepted socket the options that it has not inherited.
 func (s *Socket) adopt(fd int32) {
-	switch {
-	case !s.tcp:
-		setUnix(fd) // Unix sockets inherit nothing
-	case s.mptcp || !s.inherited.Load(): // one of Multipath TCP does not hand down all of them
-		setTCP(fd)
-		setLinger(fd)
+	// Unix sockets inherit nothing, and from one of Multipath TCP not all is inherited.
+	if !s.tcp || s.mptcp || !s.inherited.Load() {
+		setAccepted(fd, s.tcp)
 	}
 }
 

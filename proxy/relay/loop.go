@@ -29,6 +29,7 @@ const (
 // goroutine touches it, but for inbox and counters.
 type loop struct {
 	relay  *Relay
+	index  int // among the relay's loops
 	epfd   int
 	wakefd int
 	events [turnEvents]unix.EpollEvent
@@ -87,7 +88,7 @@ func newLoop(r *Relay, index int) (*loop, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	l := &loop{
-		relay: r, epfd: epfd, wakefd: wakefd,
+		relay: r, index: index, epfd: epfd, wakefd: wakefd,
 		spares: newSpares(), own: newMemory(r), serial: uint64(index),
 		scratch: make([]byte, proxyproto.MaxLen),
 	}

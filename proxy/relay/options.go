@@ -48,6 +48,16 @@ func setTCP(fd int32) {
 	setInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepaliveProbes)
 }
 
+// setAccepted sets the options of a socket that has inherited none.
+func setAccepted(fd int32, tcp bool) {
+	if !tcp {
+		setUnix(fd)
+		return
+	}
+	setTCP(fd)
+	setLinger(fd)
+}
+
 // setLinger clears SO_LINGER, which a received listening socket may hand down:
 // with it close(2) would hold up the loop, or reset what is to end in order.
 func setLinger(fd int32) {

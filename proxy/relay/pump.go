@@ -108,7 +108,7 @@ func (l *loop) read(p *pair, from int) (int, result) {
 		return 0, starved
 	}
 	b := l.memoryOf(p).buffers.bytes(f.buf)
-	n, errno := recv(src.fd, b, 0)
+	n, errno := src.recv(b)
 	if errno != 0 || n == 0 {
 		l.releaseBuffer(p, f)
 		return 0, l.noBytes(src, errno)
@@ -126,6 +126,14 @@ func (l *loop) read(p *pair, from int) (int, result) {
 	// on a Unix socket one stops behind descriptors that the peer has attached.
 	src.readable = src.hangup || !src.tcp
 	return n, progressed
+}
+
+// recv reads from a side.
+func (s *side) recv(b []byte) (int, unix.Errno) {
+	if s.tcp && s.hangup {
+		return recvUrgent(s.fd, b)
+	}
+	return recv(s.fd, b, 0)
 }
 
 // noBytes tells what a read without bytes means.

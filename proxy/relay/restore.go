@@ -259,6 +259,7 @@ func (l *loop) redial(p *pair) error {
 		p.family = unix.AF_UNSPEC // it may have been connected, and cannot be again
 	}
 	s.readable, s.writable = false, false
+	setAccepted(p.side[client].fd, p.side[client].tcp) // it was kept before it had its options
 	for i := range p.kept.flow {
 		atomic.StoreUint32(&p.kept.flow[i].pipe, 0) // that had a PROXY header in it, for the former socket
 	}
@@ -336,8 +337,17 @@ func (s *side) noteReset() {
 	s.broken = s.broken || s.tcp && tcpClosed(s.fd) && !finReceived(s.fd)
 }
 
-// resumeFlow finds out what a flow owes.
+// resumeFlow finds out what a flow owes. After an error its pipe is nobody's: others must
+// not get what is in it.
 func (l *loop) resumeFlow(p *pair, from int, pipes *leftPipes) error {
+	err := l.findOwed(p, from, pipes)
+	if err != nil {
+		l.dropPipe(p, &p.flow[from])
+	}
+	return err
+}
+
+func (l *loop) findOwed(p *pair, from int, pipes *leftPipes) error {
 	f, kept, src, dst := &p.flow[from], &p.kept.flow[from], &p.side[from], &p.side[1-from]
 	if n := atomic.LoadUint32(&kept.pipe); n != 0 {
 		one, ok := pipes.take(n - 1)
@@ -413,7 +423,10 @@ func (l *loop) resumePipe(p *pair, from int, at int64) error {
 		}
 	}
 	f.moved = at
-	if q == 0 && at > kept.start && kept.buffer != poured {
+	switch {
+	case q > 0:
+		atomic.StoreUint32(&kept.buffer, poured) // before anything moves: they are not in the buffer any more
+	case at > kept.start && kept.buffer != poured:
 		return l.resumePour(p, from, at)
 	}
 	if !src.tcp {
@@ -430,7 +443,7 @@ func (l *loop) resumePour(p *pair, from int, at int64) error {
 	f, kept := &p.flow[from], &p.kept.flow[from]
 	old, ok := bufferAt(l.vault, kept.buffer)
 	size := at - kept.start
-	if !ok || size > bufferSize || !fill(f.pipe.fd, old[:size]) {
+	if !ok || uint64(size) > bufferSize || !fill(f.pipe.fd, old[:size]) {
 		return fmt.Errorf("%d bytes are neither in its pipe nor in buffer %d", size, kept.buffer)
 	}
 	f.piped = uint32(size)
@@ -446,7 +459,7 @@ func (l *loop) resumeBuffer(p *pair, from int, at int64) error {
 		return err
 	}
 	sent := w - kept.beyond
-	if kept.start > sent || sent > at || at-kept.start > bufferSize {
+	if kept.start > sent || sent > at || uint64(at-kept.start) > bufferSize { // the difference of two garbled ones may be below zero
 		return fmt.Errorf("%d bytes were read, %d written, and its buffer begins at %d", at, sent, kept.start)
 	}
 	if sent == at {
@@ -471,7 +484,7 @@ func (l *loop) dropPipe(p *pair, f *flow) {
 	if f.pipe.fd >= 0 {
 		atomic.StoreUint32(&p.kept.flow[p.from(f)].pipe, 0)
 		l.shared.pipes.remove(f.pipe)
-		f.pipe = noPipe
+		f.pipe, f.piped = noPipe, 0
 	}
 }
 

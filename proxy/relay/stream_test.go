@@ -6,6 +6,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,61 @@ func TestUrgentDataInABulkTransferDoesNotStopIt(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, <-received), "all of it, without an end") // the stream stays open
 		_ = c.Close()
+	}
+}
+
+func TestUrgentDataJustBeforeTheEndIsNotTheEnd(t *testing.T) {
+	for _, to := range []string{"tcp", "unix"} {
+		b := newBackend(t, to, echo)
+		r := newRig(t, setup{vault: newShelf(t, 100)}, b.address)
+		for range 20 {
+			c := r.dial().(*net.TCPConn)
+			bulk := bytes.Repeat([]byte("b"), 200_000)
+			received := make(chan int, 1)
+			go func() {
+				n, _ := io.Copy(io.Discard, struct{ io.Reader }{c})
+				received <- int(n)
+			}()
+			_, err := c.Write(bulk)
+			require.NoError(t, err)
+			onSocket(t, c, func(fd int) { err = syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil) })
+			require.NoError(t, err)
+			closeWrite(t, c)
+			assert.Equal(t, len(bulk)+1, <-received)
+			_ = c.Close()
+		}
+	}
+}
+
+func TestUrgentDataComesInLineFromAListenerForMultipathTCP(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
+	if err != nil {
+		t.Skip("no Multipath TCP here: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.Listen(fd, 16))
+	bound, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{}, b.address)
+	s := NewSocket(fd, 2, "multipath", r.service)
+	r.relay.Serve(s)
+	defer func() { <-r.relay.Release(s, false) }()
+	for range 3 { // the queue was empty when the later ones came
+		c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: bound.(*unix.SockaddrInet4).Port})
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+		require.NoError(t, ping(t, c))
+		onSocket(t, c, func(fd int) { err = syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil) })
+		require.NoError(t, err)
+		_, err = io.WriteString(c, "tail")
+		require.NoError(t, err)
+		got := make([]byte, 5)
+		_, err = io.ReadFull(c, got)
+		require.NoError(t, err)
+		assert.Equal(t, "Utail", string(got))
 	}
 }
 

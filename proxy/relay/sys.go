@@ -23,6 +23,21 @@ func recv(fd int32, p []byte, flags int) (int, unix.Errno) {
 	}
 }
 
+// signals is how often a call is made again that says EAGAIN although something is there:
+// so does one of recv at urgent data while a signal is pending (tcp_recvmsg_locked,
+// net/ipv4/tcp.c), and the runtime signals its threads.
+const signals = 100
+
+// recvUrgent is recv on a TCP socket where urgent data may be.
+func recvUrgent(fd int32, p []byte) (n int, errno unix.Errno) {
+	for range signals {
+		if n, errno = recv(fd, p, 0); errno != unix.EAGAIN || !hasUnread(fd) {
+			break
+		}
+	}
+	return n, errno
+}
+
 func send(fd int32, p []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0)
@@ -124,7 +139,13 @@ func inqHint(fd int32) int {
 	defer setInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 0)
 	var b [1]byte
 	var oob [64]byte
-	_, n, _, _, err := unix.Recvmsg(int(fd), b[:], oob[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	var n int
+	var err error
+	for range signals {
+		if _, n, _, _, err = unix.Recvmsg(int(fd), b[:], oob[:], unix.MSG_PEEK|unix.MSG_DONTWAIT); err != unix.EAGAIN || !hasUnread(fd) {
+			break
+		}
+	}
 	if err != nil {
 		return 0
 	}

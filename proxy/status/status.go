@@ -93,7 +93,7 @@ type Connections struct {
 	Kept         int64   `json:"kept"`             // of the active ones: they outlive this process
 	Unkept       int64   `json:"unkept"`           // of the active ones: they should, and there was no room for them
 	Lost         int64   `json:"lost"`             // left by another process, and reset, as they could not go on
-	RestorePause float64 `json:"restore_pause_ms"` // for how long those of another process stood still at most, in milliseconds; 0 = there were none
+	RestorePause float64 `json:"restore_pause_ms"` // for how long those of another process stood still, since this one began or the other let go, in milliseconds; 0 = there were none
 }
 
 // Handover tells of the last transfer between two instances.

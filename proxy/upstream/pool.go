@@ -148,7 +148,7 @@ func (p *Pool) Pick(client netip.Addr, tried *Tried, now int64) *Endpoint {
 // none: for connections that another process has made.
 func (p *Pool) At(sockaddr []byte) *Endpoint {
 	for _, e := range p.current.Load().endpoints {
-		if bytes.Equal(e.sockaddr, sockaddr) {
+		if len(sockaddr) > 0 && bytes.Equal(e.sockaddr, sockaddr) {
 			return e
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -227,5 +228,5 @@ func (d *daemon) serveMetrics(ctx context.Context, a *asked) error {
 
 func (d *daemon) serveHandover(ctx context.Context, a *asked) error {
 	defer close(a.closed)
-	return handover.Serve(ctx, a.socket, original{d}, handover.Options{Version: d.version}, d.log)
+	return handover.Serve(ctx, a.socket, original{d, new(atomic.Bool)}, handover.Options{Version: d.version}, d.log)
 }

@@ -18,3 +18,15 @@ func (d *daemon) callWithin(ctx context.Context, fn func()) bool {
 	}
 	return false
 }
+
+// callLast is call while this instance drains its connections.
+func (d *daemon) callLast(fn func()) bool {
+	done := make(chan struct{})
+	select {
+	case d.lastCalls <- func() { defer close(done); fn() }:
+		<-done
+		return true
+	case <-d.drained:
+		return false
+	}
+}

@@ -23,8 +23,8 @@ import (
 // which the holder keeps, and which goes over to a replacement.
 //
 //	none ──open──► open ──goOn──► in service ──letGo──► let go: another process has it
-//	                                  ▲                   │
-//	                                  └────── goOn ◄──takeBack: that one has given up
+//	                 ▲                                    │
+//	                 └───────────── that one has given up ┘
 //
 // Its methods belong to the goroutine of start and run, but for count.
 type connections struct {
@@ -33,8 +33,9 @@ type connections struct {
 	vault *vault.Vault   // nil = none
 	found *vault.Found   // not gone on with yet; nil = nothing was left
 
-	since  time.Time   // when the other process touched them last
-	unheld atomic.Bool // the holder has not got the vault, and should; any goroutine may ask
+	failing bool        // to open it
+	since   time.Time   // when the other process touched them last
+	unheld  atomic.Bool // the holder has not got the vault, and should; any goroutine may ask
 }
 
 // loopVault is the vault as one event loop sees it.
@@ -59,11 +60,10 @@ func (c *connections) open(loops int) {
 	if v == nil && err == nil {
 		v, err = vault.New(o)
 	}
-	if err != nil {
+	if err != nil && !c.failing {
 		c.log.Error("connections end with this process, for now", "error", err.Error())
-		return
 	}
-	c.vault = v
+	c.vault, c.failing = v, err != nil
 }
 
 // restore gives nil where there is nothing to be restored.
@@ -114,9 +114,12 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 	e.Attach(vaults, c.vault.Common())
 }
 
+// waits tells whether connections of another process stand still.
+func (c *connections) waits() bool { return c.found != nil }
+
 // goOn has the engine go on with what was found.
 func (c *connections) goOn(e *proxy.Engine) {
-	if c.found == nil {
+	if !c.waits() {
 		return
 	}
 	kept := make([]relay.Kept, len(c.found.Kept))
@@ -150,21 +153,33 @@ func (c *connections) entrust(ctx context.Context, store *fdstore.Store) error {
 	return c.vault.Entrust(ctx, store)
 }
 
-// keepConnections has connections kept, or new ones not any more, as a generation says
-// that is about to be in service. That there is no room for the vault with the holder is
-// tried again.
-func (d *daemon) keepConnections(g *generation) {
+// openConnections has connections kept, or new ones not any more, as a generation says.
+func (d *daemon) openConnections(g *generation) {
 	wanted := g.config.Global.Keep == config.KeepConnections
 	if d.live.vault == nil && (wanted || len(d.live.left) > 0) {
 		d.live.open(d.loops)
 		d.live.attach(d.engine, d.loops)
 	}
 	d.engine.SetKeeping(wanted)
-	err := d.live.entrust(d.until, d.keep.store.Load())
+}
+
+// entrustConnections has the holder keep the vault. That there is no room for it is tried
+// again.
+func (d *daemon) entrustConnections() {
+	store := d.keep.store.Load()
+	err := d.live.entrust(d.until, store)
 	if err != nil && !d.live.unheld.Load() {
 		d.log.Error("connections end with this process", "error", err.Error())
 	}
-	d.live.unheld.Store(err != nil)
+	d.live.unheld.Store(err != nil || store == nil)
+}
+
+// keepConnections goes on with what is left, before anything that may take long, and has
+// the holder keep it.
+func (d *daemon) keepConnections() {
+	d.openConnections(d.current)
+	d.live.goOn(d.engine)
+	d.entrustConnections()
 }
 
 // count sees to it that what the holder does not have counts as unkept: only an upgrade
@@ -214,6 +229,7 @@ func (c *connections) letGo(e *proxy.Engine) {
 		return
 	}
 	e.LetGo()
+	c.since = time.Now()
 	if err := c.close(); err != nil {
 		c.log.Warn("cannot close the vault", "error", err.Error())
 	}

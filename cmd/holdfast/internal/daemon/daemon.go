@@ -69,6 +69,9 @@ type daemon struct {
 	failures chan failure  // of asks
 	calls    chan func()   // to be run by run
 	stopping chan struct{} // closed when run takes no more calls
+
+	lastCalls chan func()   // to be run while connections are drained
+	drained   chan struct{} // closed when that is over
 }
 
 // lookEvery is how often the instance looks at itself: it tells the service manager how
@@ -85,7 +88,7 @@ func (d *daemon) run(signals *signals) {
 		case name := <-signals.stop:
 			active, _ := d.engine.Connections()
 			d.log.Info("stopping", "signal", name, "connections", active)
-			d.awaitUpgrade()
+			d.awaitSession(signals.stop)
 			d.stop(signals.stop)
 			return
 		case <-d.idle.due():
@@ -166,9 +169,13 @@ func (d *daemon) stop(further <-chan string) {
 	}
 	drain, over := d.drain(limit, further)
 	d.sockets.closeIdle()
-	d.engine.Stop(drain, proxy.Ending{Leave: d.handsOn.Load(), Spread: d.offering.over})
+	d.drainConnections(drain)
 	over()
-	d.live.end()
+	if d.handsOn.Load() {
+		_ = d.live.close() // what the holder has may be another process's by now
+	} else {
+		d.live.end()
+	}
 	if !d.handsOn.Load() {
 		d.keep.clear()
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -26,8 +27,29 @@ func (d *daemon) Drain(ctx context.Context) (status.Drain, error) {
 	}
 	d.log.Info("draining, as asked for", "over", spread(limit))
 	n, err := d.engine.Drain(ctx, spread(limit))
+	if d.isStopping() {
+		return status.Drain{}, errStopping // they may go on elsewhere
+	}
 	d.log.Info("drained", "connections", n)
 	return status.Drain{Connections: n}, err
+}
+
+// drainConnections ends the engine. A replacement that has been slow may have the
+// connections that are left as long as it goes on.
+func (d *daemon) drainConnections(drain context.Context) {
+	how := proxy.Ending{Leave: d.handsOn.Load(), Spread: d.offering.over}
+	go func() {
+		defer close(d.drained)
+		d.engine.Stop(drain, how)
+	}()
+	for {
+		select {
+		case fn := <-d.lastCalls:
+			fn()
+		case <-d.drained:
+			return
+		}
+	}
 }
 
 // drain lets connections go on for as long as limit says, or until a further stop

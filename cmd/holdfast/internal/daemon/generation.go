@@ -137,9 +137,10 @@ func (d *daemon) commit(g *generation) ([]status.Change, error) {
 		}
 	}
 	if !d.onTrial {
-		d.keepConnections(g)
+		d.openConnections(g)
+		d.entrustConnections()
 	}
-	names, cancel := context.WithTimeout(d.until, lookupPatience)
+	names, cancel := d.forNames()
 	defer cancel()
 	changes, err := d.engine.Apply(names, d.plan(g))
 	if err != nil {
@@ -157,6 +158,15 @@ func (d *daemon) commit(g *generation) ([]status.Change, error) {
 	d.idle.stop()
 	d.idle = d.newIdleWatch()
 	return changes, nil
+}
+
+// forNames is for how long the names of servers are waited for: not at all while
+// connections of another process stand still. Who needs a name then waits himself.
+func (d *daemon) forNames() (context.Context, context.CancelFunc) {
+	if d.live.waits() {
+		return context.WithTimeout(d.until, 0)
+	}
+	return context.WithTimeout(d.until, lookupPatience)
 }
 
 // plan is a generation as the engine takes it.

@@ -24,6 +24,7 @@ func (d *daemon) followKeeper(ctx context.Context) {
 // keepLate gives the holder what it should have, and takes out what went while it was
 // silent.
 func (d *daemon) keepLate() {
+	d.keepConnections()
 	if !d.keep.exists() {
 		return
 	}
@@ -33,8 +34,6 @@ func (d *daemon) keepLate() {
 	}
 	d.keep.drop(d.until, func(name string) bool { return sock.IsStoreName(name) && !slices.Contains(needed, name) })
 	kept := d.keepIfPossible(d.current)
-	d.keepConnections(d.current)
-	d.live.goOn(d.engine)
 	if kept && !d.live.unheld.Load() {
 		d.log.Info("kept when this process ends, from now on")
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -47,7 +46,7 @@ func (d *daemon) giveUp(sockets []activation.Socket) {
 // serveLeftovers serves and closes leftovers, the oldest first. Told to stop meanwhile it
 // leaves them: a holder has them, too.
 func (d *daemon) serveLeftovers(plans []proxy.Plan) {
-	names, cancel := context.WithTimeout(d.until, lookupPatience)
+	names, cancel := d.forNames()
 	defer cancel()
 	for _, p := range slices.Backward(plans) {
 		if d.engine.Finish(names, p) != nil {

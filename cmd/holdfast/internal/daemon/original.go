@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
@@ -13,7 +14,13 @@ import (
 // original is this instance as its replacement sees it. The methods are called by the
 // server of the handover socket, one after the other, and do their work in the
 // goroutine of run.
-type original struct{ d *daemon }
+type original struct {
+	d *daemon
+
+	// lent is set when connections are; of the server's session. From then on it matters
+	// whether this instance has let go of them.
+	lent *atomic.Bool
+}
 
 // offering is what has been done for a replacement that has not taken over yet.
 type offering struct {
@@ -21,9 +28,10 @@ type offering struct {
 	paused bool // the replacement accepts, and this instance does not
 	over   time.Duration
 	legacy *sock.FD
-	lent   func()         // takes the vault back, which is still in use here; nil = it is not lent
-	left   []fdstore.Held // the vault, when this instance has let go of it
-	by     int            // number of the process that has taken over; 0 = none, or it is not to be seen from here
+	lent   func()         // takes the vault's files back, which are in use here; nil = they are not lent
+	left   []fdstore.Held // copies of them, for who goes on when this instance has let go
+	letGo  bool
+	by     int // number of the process that has taken over; 0 = none, or it is not to be seen from here
 }
 
 // Sockets implements [handover.Original]. Those that leave already are not among
@@ -68,34 +76,37 @@ func (o original) Connections() (list []handover.Socket, err error) {
 		if o.d.live.vault == nil {
 			return
 		}
+		if o.d.offering.left, err = o.d.live.copies(); err != nil {
+			return // there would be no way back
+		}
 		o.d.engine.SetKeeping(false)
-		var files []fdstore.Entry
-		files, o.d.offering.lent = o.d.live.vault.Files()
-		for _, f := range files {
-			list = append(list, handover.Socket{Label: handover.Label{Name: f.Name}, FD: f.FD})
+		_, o.d.offering.lent = o.d.live.vault.Files()
+		for _, f := range o.d.offering.left {
+			list = append(list, handover.Socket{Label: handover.Label{Name: f.Name}, FD: f.FD.Raw()})
 		}
 	})
 	if !ok {
-		return nil, errStopping
+		err = errStopping
 	}
-	return list, nil
+	o.lent.Store(err == nil && len(list) > 0)
+	return list, err
 }
 
-// LetGo implements [handover.Original].
-func (o original) LetGo() {
-	o.d.call(func() {
+// LetGo implements [handover.Original]. Who drains lets go, too, as long as there is
+// something left.
+func (o original) LetGo() error {
+	letGo := func() {
 		if o.d.offering.lent == nil {
 			return
 		}
-		left, err := o.d.live.copies()
-		if err != nil {
-			o.d.log.Error("without a copy of the vault there is no way back", "error", err.Error())
-		}
-		o.d.offering.left = left
 		o.d.live.letGo(o.d.engine)
 		o.d.offering.lent()
-		o.d.offering.lent = nil
-	})
+		o.d.offering.lent, o.d.offering.letGo = nil, true
+	}
+	if o.d.call(letGo) || !o.lent.Load() || o.d.callLast(letGo) {
+		return nil
+	}
+	return errStopping
 }
 
 // Shutdown implements [handover.Original].
@@ -115,14 +126,17 @@ func (o original) Abandoned() {
 		if was.lent != nil {
 			was.lent()
 		}
+		if was.letGo {
+			o.d.live.left, was.left = was.left, nil
+		}
+		closeHeld(was.left)
 		if was.paused {
 			o.d.engine.Resume()
 			o.d.reopenAsks()
 		}
-		o.d.live.left = was.left
-		o.d.keepConnections(o.d.current)
-		o.d.live.goOn(o.d.engine)
+		o.d.keepConnections()
 	})
+	o.lent.Store(false)
 }
 
 // stepBack leaves the service to the process that has taken over.

@@ -116,4 +116,4 @@ func (s *site) playOriginal(t *testing.T, asked func()) *playedOriginal {
 func (*playedOriginal) Connections() ([]handover.Socket, error) { return nil, nil }
 
 // LetGo implements [handover.Original].
-func (*playedOriginal) LetGo() {}
+func (*playedOriginal) LetGo() error { return nil }

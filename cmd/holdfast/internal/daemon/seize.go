@@ -51,9 +51,9 @@ type seized struct {
 }
 
 // complete implements predecessor: it kills the instance, which has no say.
-func (s seized) complete(context.Context, time.Duration, func()) (inheritance, error) {
+func (s seized) complete(ctx context.Context, _ time.Duration, _ func()) (inheritance, error) {
 	since := time.Now()
-	files, err := robAndEnd(s.session.Process(), s.log)
+	files, err := robAndEnd(ctx, s.session.Process(), nil, s.log)
 	if err != nil {
 		return inheritance{}, err
 	}
@@ -62,12 +62,18 @@ func (s seized) complete(context.Context, time.Duration, func()) (inheritance, e
 }
 
 // robAndEnd kills an instance that does not answer, and takes its connections from it
-// before, while it stands still.
-func robAndEnd(p *pidfd.Process, log *slog.Logger) ([]fdstore.Held, error) {
+// before, while it stands still. If that cannot be done they are those that it has lent.
+func robAndEnd(ctx context.Context, p *pidfd.Process, lent []fdstore.Held, log *slog.Logger) ([]fdstore.Held, error) {
 	log.Warn("the running instance does not answer: it is killed", "instance", p.String())
-	_ = p.Signal(unix.SIGSTOP) // who cannot be stopped has ended, or cannot be killed, either
-	files, err := vaultOf(p)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	files, err := vaultOf(ctx, p)
+	switch {
+	case files != nil:
+		closeHeld(lent)
+	case lent != nil:
+		files = lent
+	case err != nil:
 		log.Warn("the connections of the running instance end with it", "error", err.Error())
 	}
 	if err := end(p); err != nil {
@@ -77,8 +83,14 @@ func robAndEnd(p *pidfd.Process, log *slog.Logger) ([]fdstore.Held, error) {
 	return files, nil
 }
 
-// vaultOf takes the vault out of a process that stands still; there may be none.
-func vaultOf(p *pidfd.Process) (files []fdstore.Held, err error) {
+// errLetGo is that a process has closed its vault.
+var errLetGo = errors.New("it has let go of its connections already")
+
+// vaultOf stops a process and takes the vault out of it; there may be none.
+func vaultOf(ctx context.Context, p *pidfd.Process) (files []fdstore.Held, err error) {
+	if err := freeze(ctx, p); err != nil {
+		return nil, err
+	}
 	table, err := p.Memfd(vault.MemfdName)
 	if table == nil {
 		return nil, err
@@ -90,7 +102,13 @@ func vaultOf(p *pidfd.Process) (files []fdstore.Held, err error) {
 		}
 	}()
 	files = append(files, fdstore.Held{Name: vault.TableName, FD: table})
-	others, _, err := vault.Locate(table.Raw())
+	others, owner, err := vault.Locate(table.Raw())
+	if err == nil && owner == 0 {
+		err = errLetGo
+	}
+	if err != nil {
+		return files, err
+	}
 	for _, other := range others {
 		fd, err := p.Get(other.FD)
 		if err != nil {
@@ -98,7 +116,7 @@ func vaultOf(p *pidfd.Process) (files []fdstore.Held, err error) {
 		}
 		files = append(files, fdstore.Held{Name: other.Name, FD: fd})
 	}
-	return files, err
+	return files, nil
 }
 
 // giveUp implements predecessor.

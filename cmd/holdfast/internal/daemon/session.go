@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/handover"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 )
 
 // greet gets the sockets of an instance that answers.
@@ -26,7 +28,7 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &takeover{predecessor: session{s, d.log}, from: "the running instance"}
+	t := &takeover{from: "the running instance"}
 	if p := s.Process(); p != nil {
 		t.from = p.String()
 	}
@@ -38,14 +40,20 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 		}
 		_ = o.FD.Close()
 	}
+	t.predecessor = session{s, d.log, slices.ContainsFunc(t.legacy.Stored, vault.IsName)}
 	t.stored = t.legacy.storedOf(d.keep.identity, t.own.Offers)
 	return t, nil
 }
 
+// errHolderHas is why a replacement does not succeed a process that has died: the next one
+// that the holder starts has its connections, and this one would have to end them.
+var errHolderHas = errors.New("its connections are with who keeps them, for the process that is started in its place")
+
 // session is a handover with an instance that answers.
 type session struct {
 	*handover.Session
-	log *slog.Logger
+	log  *slog.Logger
+	held bool // a holder keeps its connections
 }
 
 // giveUp implements predecessor.
@@ -61,13 +69,16 @@ func (s session) complete(ctx context.Context, over time.Duration, onTrial func(
 		// It may have lost patience with this process, and accept again.
 		wait, cancel := context.WithTimeout(ctx, endPatience)
 		defer cancel()
-		if s.Process().Wait(wait) == nil {
+		switch {
+		case s.Process().Wait(wait) != nil:
+		case s.held && left.vault == nil:
+			err = errors.Join(err, errHolderHas)
+		default:
 			err = nil
 		}
 	case errors.Is(err, handover.ErrHung):
-		closeHeld(left.vault) // it may have had others since
 		left.since = time.Now()
-		left.vault, err = robAndEnd(s.Process(), s.log)
+		left.vault, err = robAndEnd(ctx, s.Process(), left.vault, s.log)
 	}
 	if err != nil {
 		closeHeld(left.vault)

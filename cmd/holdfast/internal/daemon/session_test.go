@@ -100,12 +100,17 @@ func TestAnOriginalThatIsToldToStopOnTrialIsSucceeded(t *testing.T) {
 	s := twoSockets(t)
 	first := s.lifeOf(t, nobody, nil)
 	first.status()
+	held := s.dial(t, "web")
+	requireEcho(t, held)
 	load := calling(t, s.listen["web"]...)
 	second := s.lifeOf(t, nobody, nil, "TRIAL=2s")
 	first.log.eventually(t, "the replacement accepts")
 	first.signal(unix.SIGTERM)
 	second.log.eventually(t, "msg=serving")
 	first.awaitSuccess()
+	for range 100 { // of two owners each would take some of it
+		requireEcho(t, held)
+	}
 	load.stop()
 	assert.Equal(t, second.command.Process.Pid, s.process(t).PID)
 }
@@ -335,5 +340,26 @@ func TestAReplacementThatWithdrawsServesOnUntilItIsToldAgain(t *testing.T) {
 	second.signal(unix.SIGTERM)
 	second.awaitSuccess()
 	assert.Contains(t, second.log.String(), "stopping at once")
+	requireEcho(t, s.dial(t, "web"))
+}
+
+func TestConnectionsStayWhenAReplacementThatWasLentThemGoesAway(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	held := s.dial(t, "web")
+	requireEcho(t, held)
+	p := s.play(t, alone)
+	files, err := p.SendConnections(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		require.NoError(t, f.FD.Close())
+	}
+	requireEcho(t, held)
+	require.NoError(t, p.Close())
+	first.log.eventually(t, "going on")
+	requireEcho(t, held)
 	requireEcho(t, s.dial(t, "web"))
 }

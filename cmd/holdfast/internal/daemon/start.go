@@ -63,6 +63,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		notify: notify, telling: newTelling(notify, log), keep: newKeeping(notify, log), environ: environ, watchdogEvery: watchdog,
 		adoption: newAdoption(o.Adopt, log),
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
+		lastCalls: make(chan func()), drained: make(chan struct{}),
 	}
 	if d.keep.client != nil {
 		// Where Yama lets only ancestors take descriptors, what the keeper starts may,
@@ -84,12 +85,16 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 
 // serveFrom puts the first generation into service: in the place of a running instance,
 // or alone. passed is what this process was started with.
-func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) error {
+func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) (err error) {
 	defer passed.Close()
 	back := takeBack(passed, d.log)
 	defer back.close()
 	d.live = connections{log: d.log, left: back.vault, since: began}
-	defer d.live.closeLeft()
+	defer func() {
+		if err != nil {
+			d.live.closeLeft()
+		}
+	}()
 	inputs, unread := d.source.Read(d.until)
 	over, err := d.meet(mode, inputs, unread, back.kept)
 	if err != nil {
@@ -130,12 +135,11 @@ func (d *daemon) serveAlone(units *activation.Source, back tookBack, inputs conf
 	if err != nil {
 		return err
 	}
+	d.refusal = refusal // before anybody can ask
 	if err := d.serveFirst(g); err != nil {
 		return err
 	}
-	if refusal != nil {
-		d.refused(refusal)
-	}
+	d.logProblems("configuration refused", refusal)
 	if len(g.missing) > 0 {
 		d.logProblems("not served", g.missing)
 	}

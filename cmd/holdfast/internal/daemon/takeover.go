@@ -92,16 +92,15 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	}
 	d.onTrial = false
 	d.live.left, d.live.since = left.vault, left.since
+	d.keepConnections()
 	// Not before: who dies on trial must not leave a socket with the holder that the
 	// original has never had.
 	d.keepIfPossible(g)
-	d.keepConnections(g)
 	d.watch()
 	d.inheritHandover(left.handover)
 	plans := d.leftoverPlans(g.got) // closes the control socket of one that was killed, whose address is wanted next
 	d.reopenAsks()
 	d.serveLeftovers(plans)
-	d.live.goOn(d.engine)
 	return nil
 }
 

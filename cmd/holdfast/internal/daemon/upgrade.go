@@ -56,15 +56,26 @@ func (d *daemon) upgrade() (status.Upgrade, error) {
 	return status.Upgrade{PID: r.pid, Former: os.Getpid()}, nil
 }
 
-// awaitUpgrade is called when this instance is told to stop. The replacement that it has
-// started is ended by that, too, and lets go of the sockets: those are to be closed in
-// order then. Another process that is taking over meanwhile has them, and goes on.
-func (d *daemon) awaitUpgrade() {
-	limit := time.After(endPatience)
-	for d.offering.active && !d.succeeded && d.upgrading.underWay() {
+// sessionPatience is for how long a stop waits for who is taking over, and would be done
+// in about a second.
+const sessionPatience = 3 * time.Second
+
+// awaitSession is called when this instance is told to stop, and waits for the end of a
+// session. The replacement that it has started is ended by that, too, and lets go of the
+// sockets: those are to be closed in order then. Another process that is taking over goes
+// on with them, and with the connections. A further signal is not waited beyond.
+func (d *daemon) awaitSession(further <-chan string) {
+	patience := sessionPatience
+	if d.upgrading.underWay() {
+		patience = endPatience
+	}
+	limit := time.After(patience)
+	for d.offering.active && !d.succeeded {
 		select {
 		case fn := <-d.calls:
 			fn()
+		case <-further:
+			return
 		case <-limit:
 			return
 		}
