@@ -14,8 +14,8 @@ import (
 )
 
 var wireExamples = map[string]message{
-	`{"type":"Hello","protocol":1,"version":"1.5.0","features":["handover_socket"]}`: {
-		Type: hello, Protocol: 1, Version: "1.5.0", Features: []string{"handover_socket"},
+	`{"type":"Hello","protocol":1,"version":"1.5.0","features":["handover_socket","connections"]}`: {
+		Type: hello, Protocol: 1, Version: "1.5.0", Features: []string{"handover_socket", "connections"},
 	},
 	`{"type":"SendListeningSockets"}`: {Type: sendListeningSockets},
 	`{"type":"SendListeningSockets","sockets":[{"name":"web","origin":"systemd","store_name":"socket/3f"},{"origin":"bind","store_name":"socket/41.1a.2b07"}],"more":true}`: {
