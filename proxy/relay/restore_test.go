@@ -15,7 +15,7 @@ import (
 // successor is a relay that goes on with what the one of a rig has let go.
 func (r *rig) successor(s *shelf) Restored {
 	r.t.Helper()
-	r.relay.Release(r.socket, false)
+	<-r.relay.Release(r.socket, false)
 	r.relay.LetGo()
 	former := r.relay
 	next, err := New(Options{Loops: 2, Descriptors: 20000, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil)), OnEnd: func(e End) { r.ends <- e }})

@@ -1,0 +1,45 @@
+package survival
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestNothingIsLostWithoutKills(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	l := h.start(nil)
+	tr := h.traffic(60, 1<<20)
+	time.Sleep(time.Second)
+	tr.end(l)
+}
+
+func TestKilledAtRandomMomentsNothingIsLost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		most  time.Duration // of a life, its start included
+		kills int
+	}{
+		{"eight in a second", 250 * time.Millisecond, 60},
+		{"as it starts", 30 * time.Millisecond, 150},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			r := rand.New(rand.NewPCG(h.seed, 100))
+			l := h.start(nil)
+			tr := h.traffic(60, 4<<20)
+			for range kills(tt.kills) {
+				pause(r, tt.most)
+				l.kill()
+				l = h.start(nil)
+				if t.Failed() {
+					break
+				}
+			}
+			tr.end(l)
+		})
+	}
+}
