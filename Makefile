@@ -5,7 +5,7 @@ TOOL    := go tool -modfile=.ci/tools.mod
 
 UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e /vmtest)
 
-.PHONY: build run test lint fuzz bench vmtest
+.PHONY: build run demo test lint fuzz bench vmtest
 
 # One static binary: no C library, which would have to be there and of the same
 # age, and no paths of the machine that built it.
@@ -19,6 +19,10 @@ run: build
 		XDG_RUNTIME_DIR=$$(mktemp -d); export XDG_RUNTIME_DIR; \
 		echo "demo: ask it with $(OUT) status --control-socket $$XDG_RUNTIME_DIR/holdfast/control.sock"; \
 	fi; exec $(OUT) serve --demo
+
+# A download goes on while the proxy under it is killed again and again.
+demo: build
+	@go run ./cmd/holdfast/internal/demo/kills $(OUT)
 
 test:
 	.ci/setup

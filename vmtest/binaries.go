@@ -10,7 +10,8 @@ import (
 )
 
 // programs are what is under test and what the harness needs in a guest, built
-// from this module once a run: the content of each by its name.
+// from this module once a run: the content of each by its name. holdfast-next is
+// another build, whose version is "next".
 var programs = sync.OnceValues(func() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "vmtest-bin-")
 	if err != nil {
@@ -18,14 +19,20 @@ var programs = sync.OnceValues(func() (map[string][]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	// Static, so that they run in every release.
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/holdfast", "./vmtest/guest")
-	cmd.Dir = moduleDir()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	const nextVersion = " -X github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/cli.version=next"
+	sources := map[string][]string{
+		"holdfast":      {"-ldflags=-s -w", "./cmd/holdfast"},
+		"holdfast-next": {"-ldflags=-s -w" + nextVersion, "./cmd/holdfast"},
+		"guest":         {"-ldflags=-s -w", "./vmtest/guest"},
 	}
 	built := map[string][]byte{}
-	for _, name := range []string{"holdfast", "guest"} {
+	for name, source := range sources {
+		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", filepath.Join(dir, name)}, source...)...)
+		cmd.Dir = moduleDir()
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		}
 		if built[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ systemctl stop --no-block 'holdfast*' 'vmtest-*'
 systemctl kill --signal=KILL 'holdfast*' 'vmtest-*'
 systemctl stop 'holdfast*' 'vmtest-*'
 systemctl reset-failed
-rm -rf "$@" /run/holdfast
+rm -rf "$@" /run/holdfast /run/vmtest-*
 userdel holdfast
 left=$(systemctl list-units --plain --no-legend --state=active,reloading,activating,deactivating 'holdfast*' 'vmtest-*') || exit
 [ -z "$left" ] || { echo "still there: $left" >&2; exit 1; }`

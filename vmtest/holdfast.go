@@ -52,6 +52,7 @@ func (g *Guest) DropIn(unit, settings string) {
 // Status is what the running instance says of itself, as far as scenarios look
 // at it.
 type Status struct {
+	Version    string
 	PID        int
 	Generation int
 	State      string
@@ -60,7 +61,7 @@ type Status struct {
 		LastError string `json:"last_error"`
 		Sockets   []Socket
 	}
-	Connections struct{ Active, Accepted, Failed int }
+	Connections struct{ Active, Accepted, Failed, Kept, Unkept, Restored, Lost int }
 }
 
 // Socket is a listening socket in a Status.

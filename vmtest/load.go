@@ -21,6 +21,8 @@ func (g *Guest) StartEcho(addresses ...string) {
 // Load is a set of clients. The zero value is a small one.
 type Load struct {
 	Streams  int           // connections that are kept open, per address; 0 = 4, -1 = none
+	Beat     time.Duration // of a stream between two pieces of data, on average; 0 = 50 ms
+	Idle     int           // connections, per address, on which nothing moves between the first exchange and the last
 	Callers  int           // clients that connect again and again, per address; 0 = 2, -1 = none
 	Pause    time.Duration // of a caller between two connections, on average; 0 = 25 ms
 	Hold     time.Duration // of a caller's connection, at most: each lasts a random time; 0 = one exchange
@@ -43,6 +45,12 @@ func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
 	g.loads++
 	r := &Running{g, fmt.Sprintf("vmtest-load-%d", g.loads)}
 	args := []string{"load", "--streams=" + count(l.Streams, 4), "--callers=" + count(l.Callers, 2)}
+	if l.Beat > 0 {
+		args = append(args, "--beat="+l.Beat.String())
+	}
+	if l.Idle > 0 {
+		args = append(args, "--idle="+strconv.Itoa(l.Idle))
+	}
 	if l.Pause > 0 {
 		args = append(args, "--pause="+l.Pause.String())
 	}

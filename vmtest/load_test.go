@@ -16,6 +16,14 @@ func assertNoneLost(t *testing.T, r wire.LoadReport) {
 	assert.Empty(t, r.Errors)
 }
 
+// assertOnlyAcceptedLost: as many as were killed between the system call that accepts
+// and the next one. Streams go on.
+func assertOnlyAcceptedLost(t *testing.T, r wire.LoadReport, most int) {
+	t.Helper()
+	assertNobodyRefused(t, r, most)
+	assert.Zero(t, r.Streams.Bad(), "streams: %+v", r.Streams)
+}
+
 // assertNobodyRefused: of the new connections none was refused or left waiting, and
 // so many at most were cut off.
 func assertNobodyRefused(t *testing.T, r wire.LoadReport, cut int) {

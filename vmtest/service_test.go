@@ -67,10 +67,14 @@ func socketLines(s vmtest.Status) []string {
 
 // allActive are the lines of sockets that only one generation has.
 func allActive(origin string, generation int, addresses ...string) []string {
+	return allWith(fmt.Sprintf("active %s [%d]", origin, generation), addresses...)
+}
+
+// allWith are the lines of sockets that end alike.
+func allWith(end string, addresses ...string) []string {
 	var lines []string
 	for _, address := range addresses {
-		socket := strings.NewReplacer("tcp://", "tcp ", "unix://", "unix ").Replace(address)
-		lines = append(lines, fmt.Sprintf("%s active %s [%d]", socket, origin, generation))
+		lines = append(lines, strings.NewReplacer("tcp://", "tcp ", "unix://", "unix ").Replace(address)+" "+end)
 	}
 	return lines
 }
@@ -114,11 +118,26 @@ func stored(t *testing.T, g *vmtest.Guest) int {
 	return n
 }
 
-// assertStored: systemd keeps the sockets that the status names as own ones, and one
-// descriptor for the configuration.
+// assertStored: systemd keeps the sockets that the status names as own ones, one
+// descriptor for the configuration, and those of the vault.
 func assertStored(t *testing.T, g *vmtest.Guest, sockets int) {
 	t.Helper()
+	n := stored(t, g)
+	assert.True(t, isStored(n, sockets), "%d sockets and what goes with them in the store: it has %d", sockets, n)
+}
+
+// assertStoredWithoutVault: likewise, where connections are not kept.
+func assertStoredWithoutVault(t *testing.T, g *vmtest.Guest, sockets int) {
+	t.Helper()
 	assert.Equal(t, sockets+1, stored(t, g), "descriptors in the store")
+}
+
+// isStored tells whether so many descriptors can be those of so many sockets, the
+// configuration and the vault, which has a table and two for each of its segments.
+func isStored(descriptors, sockets int) bool {
+	const fewest, most = 1, 16 // segments
+	vault := descriptors - sockets - 1
+	return vault%2 == 1 && vault >= 1+2*fewest && vault <= 1+2*most
 }
 
 // assertLogged: the service has said so, with this priority.

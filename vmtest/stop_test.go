@@ -42,6 +42,7 @@ func TestAStopEndsWhatDoesNotEndByItself(t *testing.T) {
 		g.Run("systemctl", "stop", "holdfast.socket")
 		g.Run("systemctl", "stop", "holdfast.service")
 		assert.Equal(t, "success", g.Property("holdfast.service", "Result"))
+		assert.Zero(t, stored(t, g))
 		r := load.Stop()
 		assert.Equal(t, 8, r.Streams.Cut+r.Streams.Reset, "%+v", r.Streams)
 		assert.Zero(t, r.Streams.Wrong)

@@ -25,6 +25,18 @@
 //     of file read from it later is none.
 //   - A descriptor is taken out of epoll before it is closed, since a copy of it
 //     may live on elsewhere and would go on reporting.
+//   - What is closed was shut down or disconnected before, where its peer is to know:
+//     with a copy in the vault, closing says nothing.
+//
+// # Connections that outlive the process
+//
+// With a [Vault] attached, keep.go leaves each client there by the system call after its
+// accept; a kill between the two is the one that ends a connection. slot.go is what the
+// next process must know of it, written before it becomes true (position.go). What it
+// owes is told by the kernel's counters (counters.go), and lies in a buffer of shared
+// memory or in a pipe. [Relay.LetGo] leaves all of it to another process, as a death
+// does; [Relay.Restore] goes on (restore.go), in the middle of a stream (resume.go) or
+// with another dial (redial.go).
 //
 // The relay never closes a listening socket: it borrows it from [Relay.Serve]
 // until [Relay.Release] says that no loop touches it any more.

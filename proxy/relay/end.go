@@ -144,6 +144,11 @@ func (l *loop) hangUp(p *pair, reason Reason) {
 		return
 	}
 	p.noteState(slotEnded)
+	l.endInOrder(p, reason)
+}
+
+// endInOrder ends the streams of a pair both ways.
+func (l *loop) endInOrder(p *pair, reason Reason) {
 	for i := range p.side {
 		shutdown(p.side[i].fd, unix.SHUT_RDWR)
 	}

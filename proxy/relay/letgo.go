@@ -38,6 +38,7 @@ func (l *loop) letGo() {
 func (l *loop) forget(p *pair) {
 	l.clearDeadline(p)
 	for i := range p.side {
+		p.noteOwed(i)
 		if fd := p.flow[i].pipe.fd; fd >= 0 {
 			closeFD(fd)
 		}

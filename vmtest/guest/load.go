@@ -19,6 +19,8 @@ import (
 // echo server must be.
 type load struct {
 	streams  int           // kept open, per address
+	beat     time.Duration // of a stream between two pieces of data, on average
+	idle     int           // connections, per address, on which nothing moves between the first exchange and the last
 	callers  int           // that open one connection after the other, per address
 	pause    time.Duration // of a caller between two connections, on average
 	hold     time.Duration // at most, of a caller's connection; each is held a random time
@@ -34,6 +36,8 @@ func runLoad(args []string) error {
 	l := load{log: os.Stderr}
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.IntVar(&l.streams, "streams", 4, "connections to keep open, per address")
+	flags.DurationVar(&l.beat, "beat", 50*time.Millisecond, "of a stream between two pieces of data, on average")
+	flags.IntVar(&l.idle, "idle", 0, "connections on which nothing moves, per address")
 	flags.IntVar(&l.callers, "callers", 2, "clients that connect anew again and again, per address")
 	flags.DurationVar(&l.pause, "pause", 25*time.Millisecond, "of a caller between two connections, on average")
 	flags.DurationVar(&l.hold, "hold", 0, "how long a caller keeps each connection, at most")
@@ -54,12 +58,16 @@ func runLoad(args []string) error {
 // run ends when ctx does and every client with it. It calls ready once, when
 // each client has had an answer.
 func (l *load) run(ctx context.Context, addresses []address, ready func() error) wire.LoadReport {
-	clients := len(addresses) * (l.streams + l.callers)
+	clients := len(addresses) * (l.streams + l.idle + l.callers)
 	l.tally = newTally(clients, ready, l.log)
 	var all sync.WaitGroup
 	for _, a := range addresses {
 		for range l.streams {
 			all.Go(func() { l.keepStreaming(ctx, a) })
+		}
+		for i := range idleWorkers {
+			share := (l.idle + i) / idleWorkers
+			all.Go(func() { l.holdIdle(ctx, a, share) })
 		}
 		for range l.callers {
 			all.Go(func() { l.keepCalling(ctx, a) })

@@ -44,6 +44,7 @@ func loadUntil(t *testing.T, enough func(wire.LoadReport) bool, l load, addresse
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	l.pause, l.log = time.Millisecond, stopper{t.Output(), stop}
+	l.beat = time.Millisecond
 	if l.patience == 0 {
 		l.patience = 30 * time.Second
 	}
@@ -83,10 +84,10 @@ func TestAGoodServerLosesNobody(t *testing.T) {
 	again := func(r wire.LoadReport) bool { // more than one call, and than the first pieces
 		return r.New.OK > 4 && r.StreamBytes > int64(6*pieces[0])
 	}
-	r := loadUntil(t, again, load{streams: 3, callers: 2}, tcp, unix)
+	r := loadUntil(t, again, load{streams: 3, idle: 2, callers: 2}, tcp, unix)
 	assert.Zero(t, r.New.Bad())
 	assert.Zero(t, r.Streams.Bad())
-	assert.Equal(t, 6, r.Streams.OK)
+	assert.Equal(t, 10, r.Streams.OK)
 	assert.True(t, again(r), "%+v", r)
 	assert.Empty(t, r.Errors)
 }
@@ -141,14 +142,14 @@ func TestWhereNobodyListensClientsAreRefused(t *testing.T) {
 	}
 }
 
-// assertLost checks that a caller and a stream are lost at a, each in the way that
-// count counts.
+// assertLost checks that a caller, a stream and an idle connection are lost at a, each in
+// the way that count counts.
 func assertLost(t *testing.T, count func(wire.Outcomes) int, patience time.Duration, a address) {
 	t.Helper()
-	for _, l := range []load{{callers: 1, patience: patience}, {streams: 1, patience: patience}} {
+	for _, l := range []load{{callers: 1, patience: patience}, {streams: 1, patience: patience}, {idle: 1, patience: patience}} {
 		r := loadUntil(t, never, l, a)
 		o, none := r.New, r.Streams
-		if l.streams > 0 {
+		if l.callers == 0 {
 			o, none = none, o
 		}
 		assert.NotZero(t, count(o), "%v: %+v", a, r)

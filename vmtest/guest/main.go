@@ -5,6 +5,7 @@
 //	echo    a server that sends back what it gets
 //	load    clients that count what a proxy lost
 //	call    one connection to each address
+//	peers   both ends of connections, which they end on demand
 //	push    puts descriptors into the store of its unit
 //
 // As process 1 it is the init of the initial RAM disk, which mounts the root and
@@ -31,7 +32,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: guest agent | echo ADDRESS… | load [FLAGS] ADDRESS… | call ADDRESS… | push NAME…")
+		return fmt.Errorf("usage: guest agent | echo ADDRESS… | load [FLAGS] ADDRESS… | call ADDRESS… | peers SERVER ADDRESS… | push NAME…")
 	}
 	switch verb, args := args[0], args[1:]; verb {
 	case "agent":
@@ -42,6 +43,8 @@ func run(args []string) error {
 		return runLoad(args)
 	case "call":
 		return runCall(args)
+	case "peers":
+		return runPeers(args)
 	case "push":
 		return runPush(args)
 	default:

@@ -6,7 +6,10 @@ import (
 )
 
 // notifyReady tells systemd that a unit of Type=notify has started.
-func notifyReady() error {
+func notifyReady() error { return notify("READY=1") }
+
+// notify sends what sd_notify(3) describes.
+func notify(state string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
@@ -16,6 +19,6 @@ func notifyReady() error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Write([]byte("READY=1"))
+	_, err = conn.Write([]byte(state))
 	return err
 }

@@ -11,11 +11,8 @@ import (
 	"time"
 )
 
-// beat is the time between two pieces of data on a stream.
-const beat = 50 * time.Millisecond
-
-// pieces are the sizes of those pieces, in turn: less and more than a segment,
-// and than a buffer.
+// pieces are the sizes of the pieces of data on a stream, in turn: less and more than a
+// segment, and than a buffer.
 var pieces = []int{1, 700, 1449, 20_000}
 
 // keepStreaming holds one connection open and moves data on it both ways. One
@@ -23,7 +20,7 @@ var pieces = []int{1, 700, 1449, 20_000}
 func (l *load) keepStreaming(ctx context.Context, a address) {
 	answered := false
 	for ctx.Err() == nil {
-		s := &stream{patience: l.patience, moved: l.tally.moved}
+		s := &stream{patience: l.patience, beat: l.beat, moved: l.tally.moved}
 		s.firstAnswer = func() {
 			if !answered {
 				answered = true
@@ -39,6 +36,7 @@ func (l *load) keepStreaming(ctx context.Context, a address) {
 // before it sends the next.
 type stream struct {
 	patience    time.Duration
+	beat        time.Duration // between two pieces, on average
 	moved       func(bytes int, underWay time.Duration)
 	firstAnswer func()
 
@@ -95,14 +93,14 @@ func (s *stream) send(ctx context.Context, conn halfCloser, text pattern) error 
 		if _, err := conn.Write(b); err != nil {
 			return err
 		}
-		sleep(ctx, beat)
+		sleep(ctx, rand.N(2*s.beat+1)) // so that many do not keep step
 	}
 	return conn.CloseWrite()
 }
 
 // receive reads and compares up to the end of the stream.
 func (s *stream) receive(conn halfCloser, text pattern) error {
-	got, want := make([]byte, 64<<10), make([]byte, 64<<10)
+	got, want := make([]byte, 16<<10), make([]byte, 16<<10)
 	for received := int64(0); ; {
 		_ = conn.SetReadDeadline(time.Now().Add(s.patience)) // fails on closed connections only
 		n, err := conn.Read(got)

@@ -50,6 +50,7 @@ func (i *Image) install(ctx context.Context, say func(string, ...any)) error {
 		"--dpkgopt=path-exclude=/usr/share/doc/*",
 		"--dpkgopt=path-exclude=/usr/share/man/*",
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
+		"--dpkgopt=path-exclude=/usr/lib/*/libLLVM*", // a quarter of an image, and PostgreSQL does without
 	}
 	if i.Release.Moving {
 		// The archive may be a snapshot. What it says is signed all the same.

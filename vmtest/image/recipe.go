@@ -36,7 +36,7 @@ var bootModules = []string{"virtio_pci", "virtio_blk", "virtio_console"}
 
 // builder is part of what an image is cached by. Raise it when the steps of the
 // build change.
-const builder = 1
+const builder = 2
 
 // hash identifies the content of an image that the recipe gives for a release.
 func hash(r Release) string {

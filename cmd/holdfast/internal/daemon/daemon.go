@@ -170,6 +170,7 @@ func (d *daemon) stop(further <-chan string) {
 	drain, over := d.drain(limit, further)
 	d.sockets.closeIdle()
 	d.drainConnections(drain)
+	closeHeld(d.offering.left)
 	over()
 	if d.handsOn.Load() {
 		_ = d.live.close() // what the holder has may be another process's by now

@@ -147,5 +147,4 @@ func (d *daemon) stepBack() {
 	if d.offering.legacy != nil {
 		_ = d.offering.legacy.Close()
 	}
-	closeHeld(d.offering.left)
 }

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +27,9 @@ func (e hungError) Unwrap() error { return e.error }
 // this one serves.
 func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 	p := s.Process()
+	if isManaged(p.PID()) {
+		return nil, managedError{p}
+	}
 	ctx, cancel := context.WithTimeout(d.until, stepPatience)
 	defer cancel()
 	found, err := p.ListeningSockets(ctx)
@@ -42,6 +48,28 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 		t.own.Offers = append(t.own.Offers, activation.Offer{FD: f.FD})
 	}
 	return t, nil
+}
+
+// managedError is why an instance that hangs is not taken over: its service manager has
+// what it needs to go on, and starts it anew.
+type managedError struct{ process *pidfd.Process }
+
+func (e managedError) Error() string {
+	return fmt.Sprintf("%s has a service manager, which goes on with its connections: end it by kill -9 %d, and it is started anew", e.process, e.process.PID())
+}
+
+// isManaged tells whether a process was started by a service manager that listens to it.
+func isManaged(pid int) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if socket, ok := bytes.CutPrefix(variable, []byte("NOTIFY_SOCKET=")); ok && len(socket) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // seized is an instance that does not answer, and whose sockets were taken.

@@ -46,7 +46,7 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 }
 
 // errHolderHas is why a replacement does not succeed a process that has died: the next one
-// that the holder starts has its connections, and this one would have to end them.
+// that the holder starts has its connections. A connection must not have two owners.
 var errHolderHas = errors.New("its connections are with who keeps them, for the process that is started in its place")
 
 // session is a handover with an instance that answers.
@@ -71,10 +71,16 @@ func (s session) complete(ctx context.Context, over time.Duration, onTrial func(
 		defer cancel()
 		switch {
 		case s.Process().Wait(wait) != nil:
-		case s.held && left.vault == nil:
+		case s.held:
 			err = errors.Join(err, errHolderHas)
 		default:
 			err = nil
+		}
+	case errors.Is(err, handover.ErrHung) && s.held:
+		if endErr := end(s.Process()); endErr != nil {
+			err = errors.Join(err, endErr)
+		} else {
+			err = errors.Join(err, errHolderHas)
 		}
 	case errors.Is(err, handover.ErrHung):
 		left.since = time.Now()

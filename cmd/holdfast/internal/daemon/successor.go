@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
@@ -45,7 +47,7 @@ func (d *daemon) successor() successor {
 		}
 		return willSucceed
 	}
-	unit, err := systemd.AskUnit(ctx)
+	unit, err := askUnit(ctx)
 	switch {
 	case err != nil:
 		d.log.Debug("stop or restart: the service manager cannot be asked", "error", err.Error())
@@ -56,6 +58,22 @@ func (d *daemon) successor() successor {
 		return willSucceed
 	}
 	return maySucceed // a signal that somebody has sent
+}
+
+// askUnit asks as long as it may help: a bus or a manager that is just being restarted
+// answers a moment later.
+func askUnit(ctx context.Context) (systemd.Unit, error) {
+	for {
+		unit, err := systemd.AskUnit(ctx)
+		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
+			return unit, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return unit, err
+		}
+	}
 }
 
 // keepsConnections tells whether connections outlive this process, which was told to

@@ -1,0 +1,70 @@
+package relay
+
+// mostLate is how many connections a loop keeps late in one go.
+const mostLate = 64
+
+// keepLate keeps connections for which there was no room when they came.
+func (l *loop) keepLate() {
+	if l.vault == nil || l.counters.unkept.Load() == 0 || !l.relay.keeping.Load() {
+		return
+	}
+	for _, w := range l.watches {
+		if w != nil {
+			l.relay.describe(w.socket.current.Load()) // there may have been no room for its note, either
+		}
+	}
+	l.keepUnkept(mostLate)
+}
+
+// keepUnkept keeps so many of the connections that are not kept, at most.
+func (l *loop) keepUnkept(most int) {
+	l.pairs.each(func(p *pair) {
+		if most > 0 && l.canKeep(p) {
+			most--
+			if !l.keepNow(p) {
+				most = 0
+			}
+		}
+	})
+}
+
+// canKeep tells whether a pair that is not kept can be: both sides are connected, and
+// nothing is owed.
+func (l *loop) canKeep(p *pair) bool {
+	if p.kept != nil || p.phase != open || p.use.note.Load() == noNote || p.use.socket.mptcp {
+		return false
+	}
+	for i := range p.side {
+		l.releasePipe(p, &p.flow[i])
+		if f := &p.flow[i]; f.owes() || f.state == ending || p.side[i].broken {
+			return false
+		}
+	}
+	return true
+}
+
+// keepNow keeps an open pair that owes nothing.
+func (l *loop) keepNow(p *pair) bool {
+	number, memory, ok := l.vault.Take()
+	if !ok {
+		return false
+	}
+	s := slotIn(memory)
+	s.note, s.opened = p.use.note.Load(), l.relay.wall(p.opened)
+	s.peer.set(p.peer)
+	s.local.set(p.local)
+	s.setFlags(p)
+	for i := range p.flow {
+		f := &s.flow[i]
+		f.start, f.zero = p.flow[i].moved, p.flow[i].moved
+	}
+	p.kept = s
+	l.keepOpen(p)
+	if !l.vault.Keep(number, p.side[client].fd, p.side[server].fd) {
+		p.kept = nil
+		return false
+	}
+	p.number = number
+	l.counters.unkept.Add(-1)
+	return true
+}

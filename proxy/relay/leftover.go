@@ -1,0 +1,55 @@
+package relay
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// doubles are the clients of connections that are to be dialled, by SO_COOKIE. One is
+// found twice if the other process was killed while it gave it another socket for its
+// server (rekeep).
+type doubles map[uint64]bool
+
+func (d doubles) found(k Kept) bool {
+	if slotIn(k.Memory).state != slotDialing || k.FDs[client] < 0 {
+		return false
+	}
+	cookie, err := unix.GetsockoptUint64(int(k.FDs[client]), unix.SOL_SOCKET, unix.SO_COOKIE)
+	was := d[cookie]
+	d[cookie] = true
+	return err == nil && was
+}
+
+// discard gives up a slot, and does nothing to its connection.
+func (r *Relay) discard(k Kept) {
+	r.anyVault().Drop(k.Slot)
+	for _, fd := range k.FDs {
+		if fd >= 0 {
+			closeFD(fd)
+		}
+	}
+}
+
+// leftPipes are the pipes that another process has left.
+type leftPipes struct {
+	mu  sync.Mutex
+	fds map[uint32]int32 // by slot
+}
+
+// take gives out the pipe of a slot once.
+func (p *leftPipes) take(number uint32) (pipe, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fd, ok := p.fds[number]
+	delete(p.fds, number)
+	return pipe{fd, number}, ok
+}
+
+// close closes those that no connection has.
+func (p *leftPipes) close(v Vault) {
+	for number, fd := range p.fds {
+		v.Drop(number)
+		closeFD(fd)
+	}
+}
