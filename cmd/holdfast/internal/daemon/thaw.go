@@ -30,7 +30,7 @@ type thaw struct {
 // blocking again.
 func newThaw(pid int, blocking []*sock.FD) (*thaw, error) {
 	t := &thaw{command: exec.Command("/proc/self/exe", ThawCommand, strconv.Itoa(pid))}
-	t.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}                          // a terminal signals its foreground
+	t.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a terminal signals its foreground
 	for _, fd := range blocking {
 		raw, err := unix.FcntlInt(uintptr(fd.Raw()), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
