@@ -17,6 +17,7 @@ func (r *rig) successor(s *shelf) Restored {
 	r.t.Helper()
 	<-r.relay.Release(r.socket, false)
 	r.relay.LetGo()
+	left := s.found() // before the next one keeps its own
 	former := r.relay
 	next, err := New(Options{Loops: 2, Descriptors: 20000, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil)), OnEnd: func(e End) { r.ends <- e }})
 	require.NoError(r.t, err)
@@ -24,7 +25,7 @@ func (r *rig) successor(s *shelf) Restored {
 	next.Attach([]Vault{s, s}, s.common)
 	socket := NewSocket(r.fd, 1, r.socket.label, r.service)
 	next.Serve(socket)
-	done := next.Restore(s.found(), s.uses(Use{socket, r.service}))
+	done := next.Restore(left, s.uses(Use{socket, r.service}))
 	former.Close()
 	r.relay, r.socket = next, socket
 	return done
