@@ -40,6 +40,6 @@ Interrupted, the command leaves the rest as they are.`,
 }
 
 func printDrain(w io.Writer, done status.Drain) error {
-	_, err := fmt.Fprintf(w, "%d connections have ended\n", done.Connections)
+	_, err := fmt.Fprintf(w, "%s ended\n", plural(int(done.Connections), "connection"))
 	return err
 }
