@@ -119,11 +119,12 @@ func stored(t *testing.T, g *vmtest.Guest) int {
 }
 
 // assertStored: systemd keeps the sockets that the status names as own ones, one
-// descriptor for the configuration, and those of the vault.
+// descriptor for the configuration, and those of the vault, which come and go by two.
 func assertStored(t *testing.T, g *vmtest.Guest, sockets int) {
 	t.Helper()
-	n := stored(t, g)
-	assert.True(t, isStored(n, sockets), "%d sockets and what goes with them in the store: it has %d", sockets, n)
+	g.Await(fmt.Sprintf("%d sockets and what goes with them in the store", sockets), func() bool {
+		return isStored(stored(t, g), sockets)
+	})
 }
 
 // assertStoredWithoutVault: likewise, where connections are not kept.
