@@ -5,7 +5,10 @@ TOOL    := go tool -modfile=.ci/tools.mod
 
 UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e /vmtest)
 
-.PHONY: build run demo test lint fuzz bench vmtest
+# The scenarios of the shipped units and their sockets, for make test.
+SCENARIOS = FirstConnection|SeveralSocketUnits|WhoComesWhile|SocketsOfAUnit|ShippedConfiguration|CannotStart|WhenIdle|IdleTime|Journal|RedisClients|RestartRefuses|ShippedUnits|Sandbox|AStopLets|AStopEnds|Port80|AUserThat
+
+.PHONY: build run demo test lint fuzz bench vmtest vmtest-units
 
 # One static binary: no C library, which would have to be there and of the same
 # age, and no paths of the machine that built it.
@@ -30,7 +33,7 @@ test:
 	go test -count 1 -timeout 15m ./cmd/holdfast/integration
 	go test -count 1 -timeout 15m -race -short -run TestOneHoldfastServes ./cmd/holdfast/integration
 	.ci/fuzz 50000
-	$(MAKE) vmtest
+	$(MAKE) vmtest-units
 
 lint:
 	$(TOOL) golangci-lint run
@@ -48,3 +51,7 @@ bench:
 vmtest:
 	.ci/setup vm
 	go test -count 1 -v -p 1 -timeout 40m ./vmtest/...
+
+vmtest-units:
+	.ci/setup vm
+	go test -count 1 -v -timeout 40m -run '$(SCENARIOS)' ./vmtest
