@@ -129,7 +129,7 @@ func parseDirectory(directory []byte) (files []Location) {
 	for ; len(directory) >= pairSize; directory = directory[pairSize:] {
 		id := binary.NativeEndian.Uint32(directory)
 		in, out := int32(binary.NativeEndian.Uint32(directory[4:])), int32(binary.NativeEndian.Uint32(directory[8:]))
-		if id == 0 {
+		if id == 0 || id > mostID {
 			continue
 		}
 		if in >= 0 {

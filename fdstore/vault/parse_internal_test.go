@@ -202,6 +202,7 @@ func FuzzName(f *testing.F) {
 func FuzzDirectory(f *testing.F) {
 	f.Add(make([]byte, 2*pairSize))
 	f.Add([]byte{1, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 9})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, l := range parseDirectory(b) {
 			assert.True(t, IsName(l.Name))
