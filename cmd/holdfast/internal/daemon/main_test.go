@@ -280,7 +280,14 @@ func filesIn(t *testing.T, dir string) []string {
 	return files
 }
 
-// storedBy are the names of what a manager keeps, without the vault.
+// storedBy are the names of what a manager keeps, without the vault, when no push of it is
+// under way any more: each ends with a canary.
 func storedBy(m *storetest.Manager) []string {
-	return slices.DeleteFunc(m.Names(), vault.IsName)
+	isCanary := func(name string) bool { return strings.HasPrefix(name, "canary/") }
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		names := slices.DeleteFunc(m.Names(), vault.IsName)
+		if !slices.ContainsFunc(names, isCanary) || time.Now().After(end) {
+			return names
+		}
+	}
 }
