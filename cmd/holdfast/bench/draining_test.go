@@ -1,8 +1,12 @@
 package bench
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 )
@@ -47,13 +51,20 @@ func newUpgradedStage(b *testing.B, upgrades int) *stage {
 	s := &stage{server: startActor(b, serverRole), load: startActor(b, loadRole), listen: listen}
 	s.server.tell(b, server)
 	h := testbed.StartHoldfast(b, testbed.Config{
-		Global: `drain_timeout = "never"`,
+		Global: "drain_timeout = \"never\"\nkeep = \"listeners\"", // the connections stay with who accepted them
 		Routes: []testbed.Route{{Name: "bench", Listen: []string{listen}, Servers: []string{server}}},
 	})
 	s.proxy = h.Process // leads the group of all of them
+	var former []int
 	for range upgrades {
+		former = append(former, h.Status(b).PID)
 		s.work(b, job{Connections: 1, AtOnce: 1, Exchanges: 1, Answer: 128, Hold: true})
 		testbed.Run(b, testbed.Program{Path: testbed.Binary, Args: []string{"upgrade", "--control-socket", h.Control}})
+	}
+	for _, pid := range former {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		require.NoError(b, err)
+		require.NotEmpty(b, open, "process %d does not drain any more", pid)
 	}
 	return s
 }
