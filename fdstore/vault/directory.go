@@ -83,7 +83,7 @@ func (v *Vault) isLent() bool {
 // files are in the order in which they have to be stored: who finds a segment finds
 // the table as well.
 func (v *Vault) files() []fdstore.Entry {
-	files := []fdstore.Entry{{Name: tableName, FD: v.table.fd.Raw()}}
+	files := []fdstore.Entry{{Name: TableName, FD: v.table.fd.Raw()}}
 	for s := range v.segments {
 		files = append(files, s.entries()...)
 	}

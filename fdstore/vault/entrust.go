@@ -79,7 +79,7 @@ func (v *Vault) Withdraw(ctx context.Context) error {
 	for _, f := range files[1:] {
 		names = append(names, f.Name)
 	}
-	if err := store.Remove(ctx, append(names, tableName)...); err != nil {
+	if err := store.Remove(ctx, append(names, TableName)...); err != nil {
 		return fmt.Errorf("withdraw the vault from its store: %w", err)
 	}
 	v.store = nil

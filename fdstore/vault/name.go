@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
+// TableName is the name that the table has in a store.
+const TableName = namePrefix + "table"
+
 // MemfdName is the name of the table's memfd: /proc/PID/fd shows it as
 // "/memfd:holdfast-vault (deleted)".
 const MemfdName = "holdfast-vault"
 
 const (
 	namePrefix = "vault/"
-	tableName  = namePrefix + "table"
 	inSuffix   = "/in"
 	outSuffix  = "/out"
 
@@ -22,7 +24,7 @@ const (
 // IsName tells whether a descriptor of that name in a store is a vault's.
 func IsName(name string) bool {
 	_, _, ok := parseName(name)
-	return ok || name == tableName
+	return ok || name == TableName
 }
 
 // IsTable tells whether a link of /proc/PID/fd leads to a vault's table.
@@ -51,6 +53,3 @@ func parseName(name string) (id uint32, out, ok bool) {
 	}
 	return uint32(n), out, true
 }
-
-// TableName is the name that the table has in a store.
-const TableName = tableName

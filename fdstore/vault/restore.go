@@ -81,7 +81,7 @@ func sortFiles(files []fdstore.Held) *parts {
 	for _, f := range files {
 		id, out, ok := parseName(f.Name)
 		switch {
-		case f.Name == tableName && p.table == nil:
+		case f.Name == TableName && p.table == nil:
 			p.table = f.FD
 			continue
 		case !ok || !isQueue(f.FD.Raw()):
