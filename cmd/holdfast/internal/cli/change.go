@@ -25,8 +25,17 @@ type change[T any] struct {
 	print   func(io.Writer, T) error // for people
 }
 
+// command is the verb, described so far by its name and texts.
+func (c *change[T]) command(verb *cobra.Command) *cobra.Command {
+	verb.Args = noArgs
+	verb.RunE = func(cmd *cobra.Command, _ []string) error { return c.ask(cmd) }
+	controlFlag(verb, &c.socket)
+	jsonFlag(verb, &c.asJSON)
+	return verb
+}
+
 // ask returns when it is done or refused.
-func (c change[T]) ask(cmd *cobra.Command) error {
+func (c *change[T]) ask(cmd *cobra.Command) error {
 	socket := c.socket
 	if socket == "" {
 		socket = config.FindControlSocket(os.Environ())

@@ -15,11 +15,8 @@ import (
 const drainTimeout = 365 * 24 * time.Hour
 
 func newDrain() *cobra.Command {
-	var (
-		socket string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+	c := change[status.Drain]{timeout: drainTimeout, do: (*control.Client).Drain, print: printDrain}
+	return c.command(&cobra.Command{
 		Use:   "drain",
 		Short: "End the connections that are there, and go on serving",
 		Long: `Has the running instance end the connections that it has now, evenly over drain_timeout,
@@ -29,14 +26,7 @@ stay: after a reload with another upstream, this moves everybody there.
 
 An idle connection is ended in order; one on which something is under way is reset.
 Interrupted, the command leaves the rest as they are.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return change[status.Drain]{socket, asJSON, drainTimeout, (*control.Client).Drain, printDrain}.ask(cmd)
-		},
-	}
-	controlFlag(cmd, &socket)
-	jsonFlag(cmd, &asJSON)
-	return cmd
+	})
 }
 
 func printDrain(w io.Writer, done status.Drain) error {

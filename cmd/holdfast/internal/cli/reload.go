@@ -16,11 +16,8 @@ import (
 const reloadTimeout = time.Minute
 
 func newReload() *cobra.Command {
-	var (
-		socket string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+	c := change[status.Reload]{timeout: reloadTimeout, do: (*control.Client).Reload, print: printReload}
+	return c.command(&cobra.Command{
 		Use:   "reload",
 		Short: "Put the changed configuration into service",
 		Long: `Has the running instance read its configuration again, and says what became of
@@ -29,14 +26,7 @@ of a listener that is gone get drain_timeout to end.
 
 If anything is wrong with the configuration the instance stays as it is, and all
 that is wrong is listed. The exit code is 1 then, and 7 if no instance runs.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return change[status.Reload]{socket, asJSON, reloadTimeout, (*control.Client).Reload, printReload}.ask(cmd)
-		},
-	}
-	controlFlag(cmd, &socket)
-	jsonFlag(cmd, &asJSON)
-	return cmd
+	})
 }
 
 // printReload lists what is not as it was, and counts the rest.

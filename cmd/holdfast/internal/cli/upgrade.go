@@ -15,11 +15,8 @@ import (
 const upgradeTimeout = 90 * time.Second
 
 func newUpgrade() *cobra.Command {
-	var (
-		socket string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+	c := change[status.Upgrade]{timeout: upgradeTimeout, do: (*control.Client).Upgrade, print: printUpgrade}
+	return c.command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Let the installed version take over from the running one",
 		Long: `Has the running instance start its program anew, as it is installed now and with the
@@ -32,14 +29,7 @@ with the last one.
 If the new process cannot start, is killed, or does not take over within a minute, the
 old one goes on as it was. The exit code is 1 then, and 7 if no instance runs. USR2 to
 the running process does the same, and the log says how it went.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return change[status.Upgrade]{socket, asJSON, upgradeTimeout, (*control.Client).Upgrade, printUpgrade}.ask(cmd)
-		},
-	}
-	controlFlag(cmd, &socket)
-	jsonFlag(cmd, &asJSON)
-	return cmd
+	})
 }
 
 func printUpgrade(w io.Writer, done status.Upgrade) error {
