@@ -133,11 +133,7 @@ func (l *loop) begin(a arrival) {
 
 // refuse ends a connection that the relay was closed over before it began.
 func (l *loop) refuse(a arrival) {
-	if a.use.socket.tcp {
-		disconnect(a.client)
-	} else {
-		shutdown(a.client, unix.SHUT_RDWR)
-	}
+	sever(a.client, a.use.socket.tcp)
 	if a.slot != nil {
 		l.vault.Drop(a.number)
 	}

@@ -48,6 +48,11 @@ func (r *Relay) anyVault() Vault {
 func (l *loop) attach(v Vault) {
 	l.vault, l.shared = v, newSharedMemory(l.relay, v)
 	l.pairs.each(func(*pair) { l.counters.unkept.Add(1) }) // none is kept: nothing was, before
+	l.describeUses()
+}
+
+// describeUses notes what the sockets are used for, as far as there is room.
+func (l *loop) describeUses() {
 	for _, w := range l.watches {
 		if w != nil {
 			l.relay.describe(w.socket.current.Load())

@@ -116,17 +116,12 @@ func (l *loop) checkDelivery(p *pair) {
 	}
 }
 
-// reset ends both sides of a pair as reset. A Unix socket has no reset: its peer
-// sees the end of the stream, or a reset if it had sent what nobody read.
+// reset ends both sides of a pair as reset.
 func (l *loop) reset(p *pair, reason Reason) {
 	p.noteState(slotReset)
 	for i := range p.side {
-		switch s := &p.side[i]; {
-		case s.fd < 0 || s.broken:
-		case s.tcp:
-			disconnect(s.fd)
-		default:
-			shutdown(s.fd, unix.SHUT_RDWR)
+		if s := &p.side[i]; s.fd >= 0 && !s.broken {
+			sever(s.fd, s.tcp)
 		}
 	}
 	l.end(p, reason)

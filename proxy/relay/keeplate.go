@@ -8,11 +8,7 @@ func (l *loop) keepLate() {
 	if l.vault == nil || l.counters.unkept.Load() == 0 || !l.relay.keeping.Load() {
 		return
 	}
-	for _, w := range l.watches {
-		if w != nil {
-			l.relay.describe(w.socket.current.Load()) // there may have been no room for its note, either
-		}
-	}
+	l.describeUses() // there may have been no room for their notes, either
 	l.keepUnkept(mostLate)
 }
 

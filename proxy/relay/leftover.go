@@ -22,8 +22,8 @@ func (d doubles) found(k Kept) bool {
 }
 
 // discard gives up a slot, and does nothing to its connection.
-func (r *Relay) discard(k Kept) {
-	r.anyVault().Drop(k.Slot)
+func discard(v Vault, k Kept) {
+	v.Drop(k.Slot)
 	for _, fd := range k.FDs {
 		if fd >= 0 {
 			closeFD(fd)

@@ -11,13 +11,11 @@ import (
 // its PROXY header where that was taken already.
 func (l *loop) redial(p *pair) error {
 	s := &p.side[server]
-	switch {
-	case s.fd < 0:
-	case s.tcp:
-		disconnect(s.fd)
-	default:
-		shutdown(s.fd, unix.SHUT_RDWR)
-		p.family = unix.AF_UNSPEC // it may have been connected, and cannot be again
+	if s.fd >= 0 {
+		sever(s.fd, s.tcp)
+		if !s.tcp {
+			p.family = unix.AF_UNSPEC // it may have been connected, and cannot be again
+		}
 	}
 	s.readable, s.writable = false, false
 	setAccepted(p.side[client].fd, p.side[client].tcp) // it was kept before it had its options

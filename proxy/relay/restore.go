@@ -50,7 +50,7 @@ func (r *Relay) share(kept []Kept) ([][]Kept, *leftPipes) {
 		case slotIn(k.Memory).state == slotPipe:
 			pipes.fds[k.Slot] = k.FDs[0]
 		case doubles.found(k):
-			r.discard(k)
+			discard(r.anyVault(), k)
 		default:
 			shares[next] = append(shares[next], k)
 			next = (next + 1) % len(shares)
@@ -142,21 +142,11 @@ func (l *loop) takeOver(k Kept, u *use) *pair {
 func (l *loop) dismiss(k Kept) {
 	slotIn(k.Memory).setState(slotReset)
 	for _, fd := range k.FDs {
-		switch {
-		case fd < 0:
-			continue
-		case isTCP(fd):
-			disconnect(fd)
-		default:
-			shutdown(fd, unix.SHUT_RDWR)
-		}
-	}
-	l.vault.Drop(k.Slot)
-	for _, fd := range k.FDs {
 		if fd >= 0 {
-			closeFD(fd)
+			sever(fd, isTCP(fd))
 		}
 	}
+	discard(l.vault, k)
 }
 
 // lost leaves a note that a connection does not go on.

@@ -155,11 +155,10 @@ func (l *loop) resumePipe(p *pair, from int, at int64) error {
 	}
 	f.piped = uint32(q)
 	if dst.tcp {
-		w, err := written(dst.fd)
+		sent, err := sentTo(kept, dst, at)
 		if err != nil {
 			return err
 		}
-		sent := w - kept.beyond
 		if !src.tcp {
 			at = sent + q
 		}

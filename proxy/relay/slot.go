@@ -68,9 +68,6 @@ const (
 
 func slotIn(memory []byte) *slot { return (*slot)(unsafe.Pointer(&memory[0])) }
 
-// SlotSize is how many bytes of a slot the relay needs.
-const SlotSize = int(unsafe.Sizeof(slot{}))
-
 func (s *slot) setState(state slotState) { atomic.StoreUint32(&s.state, state) }
 
 // setFlags notes what a pair has become.

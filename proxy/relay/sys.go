@@ -78,6 +78,16 @@ func disconnect(fd int32) {
 	_ = connect(fd, unspec[:])
 }
 
+// sever ends a connection at once both ways, by reset. A Unix socket has none: its peer
+// sees the end of the stream, or a reset if it had sent what nobody read.
+func sever(fd int32, tcp bool) {
+	if tcp {
+		disconnect(fd)
+	} else {
+		shutdown(fd, unix.SHUT_RDWR)
+	}
+}
+
 func shutdown(fd int32, how int) {
 	_, _, _ = unix.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), uintptr(how), 0)
 }
