@@ -71,7 +71,7 @@ func (c *connections) restore(o vault.Options) (*vault.Vault, error) {
 	if len(c.left) == 0 {
 		return nil, nil
 	}
-	again, err := copyHeld(c.left)
+	again, err := copyFiles(entries(c.left))
 	if err != nil {
 		return nil, err
 	}
@@ -190,23 +190,23 @@ func (c *connections) count(s *status.Connections) {
 	}
 }
 
-// copies are of the vault's files, for whoever goes on with it.
-func (c *connections) copies() ([]fdstore.Held, error) {
-	files, release := c.vault.Files()
-	defer release()
-	lent := make([]fdstore.Held, len(files))
-	for i, f := range files {
-		lent[i] = fdstore.Held{Name: f.Name, FD: sock.NewFD(f.FD)}
-		defer lent[i].FD.Disown()
+// lend gives copies of the vault's files, for whoever goes on with it. Until takeBack is
+// called nothing gets into a segment that is not among them.
+func (c *connections) lend() (copies []fdstore.Held, takeBack func(), err error) {
+	files, takeBack := c.vault.Files()
+	copies, err = copyFiles(files)
+	if err != nil {
+		takeBack()
+		return nil, nil, err
 	}
-	return copyHeld(lent)
+	return copies, takeBack, nil
 }
 
-// copyHeld copies all of the descriptors, or none.
-func copyHeld(files []fdstore.Held) ([]fdstore.Held, error) {
+// copyFiles copies all of the descriptors, or none.
+func copyFiles(files []fdstore.Entry) ([]fdstore.Held, error) {
 	var copies []fdstore.Held
 	for _, f := range files {
-		raw, err := unix.FcntlInt(uintptr(f.FD.Raw()), unix.F_DUPFD_CLOEXEC, 0)
+		raw, err := unix.FcntlInt(uintptr(f.FD), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			closeHeld(copies)
 			return nil, fmt.Errorf("copy %s: %w", f.Name, err)
@@ -214,6 +214,14 @@ func copyHeld(files []fdstore.Held) ([]fdstore.Held, error) {
 		copies = append(copies, fdstore.Held{Name: f.Name, FD: sock.NewFD(raw)})
 	}
 	return copies, nil
+}
+
+func entries(files []fdstore.Held) []fdstore.Entry {
+	list := make([]fdstore.Entry, len(files))
+	for i, f := range files {
+		list[i] = fdstore.Entry{Name: f.Name, FD: f.FD.Raw()}
+	}
+	return list
 }
 
 func closeHeld(files []fdstore.Held) {

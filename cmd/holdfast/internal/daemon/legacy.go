@@ -46,7 +46,7 @@ func (d *daemon) readLegacy(fd *sock.FD) legacy {
 }
 
 // storedOf are those of the offers that this process's holder has already, and the
-// configuration.
+// configuration and the vault.
 func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Held {
 	if holder == "" || holder != l.Holder {
 		return nil
@@ -57,12 +57,10 @@ func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Hel
 			stored = append(stored, fdstore.Held(o))
 		}
 	}
-	if state := stateName(l.Kept.Current.Number); slices.Contains(l.Stored, state) {
-		stored = append(stored, fdstore.Held{Name: state, FD: &sock.FD{}}) // of what it leads to nothing is asked
-	}
+	state := stateName(l.Kept.Current.Number)
 	for _, name := range l.Stored {
-		if vault.IsName(name) {
-			stored = append(stored, fdstore.Held{Name: name, FD: &sock.FD{}})
+		if name == state || vault.IsName(name) {
+			stored = append(stored, fdstore.Held{Name: name, FD: &sock.FD{}}) // of what it leads to nothing is asked
 		}
 	}
 	return stored

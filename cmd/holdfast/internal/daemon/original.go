@@ -76,11 +76,10 @@ func (o original) Connections() (list []handover.Socket, err error) {
 		if o.d.live.vault == nil {
 			return
 		}
-		if o.d.offering.left, err = o.d.live.copies(); err != nil {
+		if o.d.offering.left, o.d.offering.lent, err = o.d.live.lend(); err != nil {
 			return // there would be no way back
 		}
 		o.d.engine.SetKeeping(false)
-		_, o.d.offering.lent = o.d.live.vault.Files()
 		for _, f := range o.d.offering.left {
 			list = append(list, handover.Socket{Label: handover.Label{Name: f.Name}, FD: f.FD.Raw()})
 		}

@@ -44,7 +44,7 @@ func (d *daemon) upgrade() (status.Upgrade, error) {
 	}
 	switch {
 	case err != nil && d.until.Err() != nil:
-		return status.Upgrade{}, err // the last one: awaitUpgrade waits for the end of its session
+		return status.Upgrade{}, err // the last one: awaitSession waits for the end of its session
 	case err != nil:
 		d.upgrading.failed(err)
 		return status.Upgrade{}, err
