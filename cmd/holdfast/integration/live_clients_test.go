@@ -5,10 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -89,28 +86,9 @@ func benchmarkedPostgres(t *testing.T) lasting {
 
 // interactiveSSH is a shell on a terminal that is asked something time and again.
 func interactiveSSH(t *testing.T) lasting {
-	dir := testbed.Dir(t)
-	hostKey, userKey := filepath.Join(dir, "host"), filepath.Join(dir, "user")
-	for _, key := range []string{hostKey, userKey} {
-		testbed.Run(t, testbed.Program{Path: testbed.Command(t, "ssh-keygen"), Args: []string{"-q", "-t", "ed25519", "-N", "", "-f", key}})
-	}
-	if os.Geteuid() == 0 {
-		require.NoError(t, os.MkdirAll("/run/sshd", 0o755)) // where its privileges are dropped
-	}
-	server := testbed.TCP(t)
-	testbed.Start(t, testbed.Program{Path: testbed.Command(t, "sshd"), Args: []string{
-		"-D", "-e", "-f", "/dev/null", "-h", hostKey, "-o", "ListenAddress=" + testbed.HostPort(server),
-		"-o", "AuthorizedKeysFile=" + userKey + ".pub", "-o", "StrictModes=no", "-o", "UsePAM=no",
-		"-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password",
-	}})
-	testbed.Listening(t, server)
-	me, err := user.Current()
-	require.NoError(t, err)
-	route := testbed.Route{Name: "shell", Listen: []string{testbed.TCP(t)}, Servers: []string{server}}
+	route, login := sshLogin(t, "shell")
 	return lasting{"interactive SSH", []testbed.Route{route}, func(t *testing.T) func(*testing.T) {
-		ssh := exec.Command(testbed.Command(t, "ssh"), "-tt", "-F", "none", "-i", userKey, "-p", testbed.PortOf(route.Listen[0]),
-			"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-			me.Username+"@127.0.0.1", "exec sh")
+		ssh := login(t, "exec sh", "-tt")
 		to, err := ssh.StdinPipe()
 		require.NoError(t, err)
 		from, err := ssh.StdoutPipe()

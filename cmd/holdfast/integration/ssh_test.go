@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 )
 
-// sshSession logs in to an sshd of the test by key, runs a command and copies a
-// file in and out.
-func sshSession(t *testing.T) traffic {
+// sshLogin starts an sshd that lets the tester in by key. ssh logs in through the route,
+// with options before what is to be run.
+func sshLogin(t *testing.T, name string) (route testbed.Route, ssh func(t *testing.T, command string, options ...string) *exec.Cmd) {
 	dir := testbed.Dir(t)
 	hostKey, userKey := filepath.Join(dir, "host"), filepath.Join(dir, "user")
 	for _, key := range []string{hostKey, userKey} {
@@ -39,12 +39,17 @@ func sshSession(t *testing.T) traffic {
 
 	me, err := user.Current()
 	require.NoError(t, err)
-	route := testbed.Route{Name: "ssh", Listen: []string{testbed.TCP(t)}, Servers: []string{server}}
-	ssh := func(t *testing.T, command string) *exec.Cmd {
-		return exec.Command(testbed.Command(t, "ssh"), "-F", "none", "-i", userKey, "-p", testbed.PortOf(route.Listen[0]),
+	route = testbed.Route{Name: name, Listen: []string{testbed.TCP(t)}, Servers: []string{server}}
+	return route, func(t *testing.T, command string, options ...string) *exec.Cmd {
+		return exec.Command(testbed.Command(t, "ssh"), append(options, "-F", "none", "-i", userKey, "-p", testbed.PortOf(route.Listen[0]),
 			"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-			me.Username+"@127.0.0.1", command)
+			me.Username+"@127.0.0.1", command)...)
 	}
+}
+
+// sshSession runs a command and copies a file in and out.
+func sshSession(t *testing.T) traffic {
+	route, ssh := sshLogin(t, "ssh")
 	return traffic{"SSH", []testbed.Route{route}, func(t *testing.T, _ *testbed.Holdfast) {
 		t.Run("command", func(t *testing.T) {
 			out, err := ssh(t, "seq 1 100000; exit 7").CombinedOutput()
