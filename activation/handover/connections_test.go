@@ -39,8 +39,9 @@ func drained(t *testing.T, path string) *Session {
 
 func TestConnectionsGoOverInAnyNumberOfMessages(t *testing.T) {
 	path := socketPath(t)
-	old, serving := start(t, path, Options{})
+	old := newOriginal(t)
 	old.lent = lend(t, 7)
+	serving := startInstance(t, path, old, Options{}, quiet())
 	s := drained(t, path)
 	got, err := s.SendConnections(deadline(t))
 	require.NoError(t, err)
@@ -58,8 +59,9 @@ func TestConnectionsGoOverInAnyNumberOfMessages(t *testing.T) {
 
 func TestConnectionsStayWithAnOriginalWhoseReplacementGoesAway(t *testing.T) {
 	path := socketPath(t)
-	old, _ := start(t, path, Options{})
+	old := newOriginal(t)
 	old.lent = lend(t, 1)
+	startInstance(t, path, old, Options{}, quiet())
 	s := drained(t, path)
 	got, err := s.SendConnections(deadline(t))
 	require.NoError(t, err)
@@ -71,8 +73,9 @@ func TestConnectionsStayWithAnOriginalWhoseReplacementGoesAway(t *testing.T) {
 
 func TestAHandoverWithoutConnectionsIsOneAllTheSame(t *testing.T) {
 	path := socketPath(t)
-	old, serving := start(t, path, Options{})
+	old := newOriginal(t)
 	old.refuse = map[string]error{"connections": os.ErrPermission}
+	serving := startInstance(t, path, old, Options{}, quiet())
 	s := drained(t, path)
 	_, err := s.SendConnections(deadline(t))
 	require.ErrorContains(t, err, "permission denied")
@@ -84,9 +87,10 @@ func TestAHandoverWithoutConnectionsIsOneAllTheSame(t *testing.T) {
 
 func TestAnOriginalThatCannotLetGoGoesOn(t *testing.T) {
 	path := socketPath(t)
-	old, _ := start(t, path, Options{})
+	old := newOriginal(t)
 	old.lent = lend(t, 1)
 	old.refuse = map[string]error{"let go": os.ErrPermission}
+	startInstance(t, path, old, Options{}, quiet())
 	s := drained(t, path)
 	got, err := s.SendConnections(deadline(t))
 	require.NoError(t, err)

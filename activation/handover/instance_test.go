@@ -215,14 +215,21 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "handover.sock")
 }
 
-// start is an original at path, with one TCP and one Unix socket, which is stopped
-// and whose sockets are closed at the end of the test.
+// newOriginal has one TCP and one Unix socket.
+func newOriginal(t *testing.T) *instance {
+	t.Helper()
+	return newInstance("original", listen(t, loopback(0)), listen(t, sock.Unix(filepath.Join(t.TempDir(), "x.sock"))))
+}
+
+// start is a newOriginal that serves as startInstance says.
 func start(t *testing.T, path string, options Options) (*instance, *serving) {
 	t.Helper()
-	i := newInstance("original", listen(t, loopback(0)), listen(t, sock.Unix(filepath.Join(t.TempDir(), "x.sock"))))
+	i := newOriginal(t)
 	return i, startInstance(t, path, i, options, quiet())
 }
 
+// startInstance serves at path. It is stopped and the sockets of i are closed at the
+// end of the test. What i lends and refuses is settled before: a session reads it.
 func startInstance(t *testing.T, path string, i *instance, options Options, log *slog.Logger) *serving {
 	t.Helper()
 	require.NoError(t, i.accept())

@@ -222,8 +222,9 @@ func TestAbortLeavesTheOriginalAsItWas(t *testing.T) {
 
 func TestAnOriginalThatCannotStopGoesOnAndSaysSo(t *testing.T) {
 	path := socketPath(t)
-	old, _ := start(t, path, Options{})
+	old := newOriginal(t)
 	old.refuse = map[string]error{"drain 1s": errors.New("not now")}
+	startInstance(t, path, old, Options{}, quiet())
 	ctx := deadline(t)
 	s, got := receiveAll(t, path)
 	closeReceived(t, got)
@@ -237,8 +238,9 @@ func TestAnOriginalThatCannotStopGoesOnAndSaysSo(t *testing.T) {
 
 func TestAnOriginalThatLendsNothingSaysWhy(t *testing.T) {
 	path := socketPath(t)
-	old, _ := start(t, path, Options{})
+	old := newOriginal(t)
 	old.refuse = map[string]error{"sockets": errors.New("stopping")}
+	startInstance(t, path, old, Options{}, quiet())
 	s := dialSession(t, path)
 	_, err := s.Hello(deadline(t), "")
 	require.NoError(t, err)
