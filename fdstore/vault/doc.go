@@ -72,6 +72,14 @@
 // an error, a record that cannot be read is one lost connection. What is lost is reset
 // where it is TCP, so that no peer takes a part of a stream for the whole.
 //
+// # What ends whoever restores it
+//
+// What is in a vault must not keep a service down for ever. Nothing is copied to go on
+// with it: a process adopts the slabs that its connections refer to, and so is at home in
+// as much memory as the one before. And a vault that was restored 20 times in a row
+// (Options.Attempts), by processes that have all ended before Settle, is given up: its
+// connections are reset.
+//
 // # Limits
 //
 // Descriptors in queues count for the user against RLIMIT_NOFILE, see Options.InFlight.

@@ -62,31 +62,62 @@ func TestNotesRunOut(t *testing.T) {
 	assert.EqualValues(t, 77, i)
 }
 
-func TestSlabsOfAFormerLifeAreThereUntilItIsSettled(t *testing.T) {
+func TestASlabIsAdoptedFromLifeToLife(t *testing.T) {
 	o := options()
-	var first uint32
+	o.Writers = 2
+	var owed, unused uint32
 	held := died(t, o, func(v *vault.Vault) {
-		memory, n, err := v.Writer(0).Slab()
+		var memory []byte
+		var err error
+		memory, owed, err = v.Writer(0).Slab()
 		require.NoError(t, err)
 		require.Len(t, memory, 1<<20)
 		copy(memory, "owed")
-		first = n
+		_, unused, err = v.Writer(1).Slab()
+		require.NoError(t, err)
 	})
-	for range 5 { // a life needs one slab, and all lives need two
+	for range 5 {
 		v, _, err := vault.Restore(o, held)
 		require.NoError(t, err)
-		memory, second, err := v.Writer(0).Slab()
+		_, another, err := v.Writer(0).Slab()
 		require.NoError(t, err)
-		assert.NotEqual(t, first, second)
-		assert.Less(t, second, uint32(2))
-		assert.Equal(t, "owed", string(v.Slab(first)[:4]))
-		copy(memory, v.Slab(first)[:4])
-		assert.Nil(t, v.Slab(1<<31))
+		assert.NotContains(t, []uint32{owed, unused}, another, "what is left is not given out")
+		for i := range o.Writers {
+			memory, ok := v.Writer(i).AdoptSlab(owed)
+			require.True(t, ok)
+			assert.Equal(t, "owed", string(memory[:4]))
+		}
+		for _, none := range []uint32{another, 1 << 31, 1<<32 - 1} {
+			_, ok := v.Writer(0).AdoptSlab(none)
+			assert.False(t, ok, "%d is of this life or none", none)
+		}
 		require.NoError(t, v.Settle())
-		assert.Nil(t, v.Slab(first))
-		first, held = second, left(t, v)
+		_, ok := v.Writer(0).AdoptSlab(owed)
+		assert.False(t, ok, "it is too late")
+		_, another, err = v.Writer(0).Slab()
+		require.NoError(t, err)
+		assert.Equal(t, unused, another, "what nobody adopted is free")
+		held = left(t, v)
 	}
 	closeHeld(t, held)
+}
+
+// 5,000 streams that owe something are 80 MiB, and a service has a limit of memory.
+func TestASlabThatIsAdoptedTakesNoMemory(t *testing.T) {
+	var number uint32
+	held := died(t, options(), func(v *vault.Vault) {
+		memory, n, err := v.Writer(0).Slab()
+		require.NoError(t, err)
+		copy(memory, bytes.Repeat([]byte{1}, len(memory)))
+		number = n
+	})
+	v, _ := restore(t, options(), held)
+	before := v.Stats().Bytes
+	memory, ok := v.Writer(0).AdoptSlab(number)
+	require.True(t, ok)
+	require.NoError(t, v.Settle())
+	assert.Equal(t, before, v.Stats().Bytes)
+	assert.Equal(t, bytes.Repeat([]byte{1}, len(memory)), memory)
 }
 
 func TestASlabIsZeroAfterAFormerLife(t *testing.T) {

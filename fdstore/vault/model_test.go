@@ -61,7 +61,7 @@ func TestAnySequenceOfLives(t *testing.T) {
 }
 
 func (m *model) options() vault.Options {
-	return vault.Options{Slots: 2000, Writers: 2, InFlight: 3000}
+	return vault.Options{Slots: 2000, Writers: 2, InFlight: 3000, Attempts: 1 << 20}
 }
 
 // cookie is how a socket is known wherever it is.

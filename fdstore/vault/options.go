@@ -30,6 +30,10 @@ type Options struct {
 	// Format.
 	ReadBy uint32
 
+	// Attempts is how often in a row a vault may be restored without being settled: as a
+	// process ends each time, what it finds may be why. 0 = 20.
+	Attempts int
+
 	Log *slog.Logger // nil = nobody is told
 }
 
@@ -38,6 +42,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Slots = 1 << 18
 	}
 	o.Writers = max(o.Writers, 1)
+	if o.Attempts == 0 {
+		o.Attempts = 20
+	}
 	if o.ReadBy == 0 {
 		o.ReadBy = o.Format
 	}

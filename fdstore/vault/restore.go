@@ -133,7 +133,14 @@ func (p *parts) openTable(o Options) (*table, error) {
 	if !readable(l.userFormat, l.userReaders, o.Format, o.Reads) {
 		return nil, fmt.Errorf("%w: its content has format %d, and this program reads %d to %d", ErrUnreadable, l.userFormat, o.Reads, o.Format)
 	}
-	return mapTable(p.table, l)
+	t, err := mapTable(p.table, l)
+	if err != nil {
+		return nil, err
+	}
+	if n := t.uint32At(atUnsettled).Add(1); int64(n) > int64(o.Attempts) {
+		return nil, errors.Join(fmt.Errorf("%w: %d processes have ended over restoring it", ErrUnreadable, n-1), t.unmap())
+	}
+	return t, nil
 }
 
 // resetAll ends what nobody can go on with.

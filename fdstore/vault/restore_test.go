@@ -239,6 +239,29 @@ func TestASettledVaultHasTheFormatOfItsProgram(t *testing.T) {
 	require.ErrorContains(t, err, "its content has format 2")
 }
 
+// What ends each process that restores would keep a service from running for ever.
+func TestAVaultThatIsNeverSettledIsGivenUp(t *testing.T) {
+	o := options()
+	o.Attempts = 3
+	var c *net.TCPConn
+	held := died(t, o, func(v *vault.Vault) { c = keepClient(t, v, "kept") })
+	for n := range 2 * o.Attempts {
+		v, found, err := vault.Restore(o, held)
+		require.NoError(t, err)
+		require.Len(t, ids(found), 1)
+		closeKept(found)
+		if n == o.Attempts-1 { // now it begins to count anew
+			require.NoError(t, v.Settle())
+		}
+		held = left(t, v)
+	}
+	_, found, err := vault.Restore(o, held)
+	require.ErrorIs(t, err, vault.ErrUnreadable)
+	assert.ErrorContains(t, err, "3 processes have ended over restoring it")
+	require.Len(t, found.Lost, 1)
+	assertReset(t, c)
+}
+
 func TestTheVaultsOwnFormat(t *testing.T) {
 	for _, tt := range []struct {
 		format, readBy uint32

@@ -17,17 +17,16 @@ var ErrNoSlab = errors.New("the vault has no slab left")
 type slabs struct {
 	table *table
 
-	mu  sync.Mutex
-	old []int // taken in a former life, until Settle
+	mu   sync.Mutex
+	left map[int]bool // taken in a former life, until Settle; true = adopted by this one
 }
 
 func newSlabs(t *table) slabs {
-	return slabs{table: t}
+	return slabs{table: t, left: map[int]bool{}}
 }
 
 // Slab takes 1 MiB of the table for as long as the process lives, zero in the
-// beginning. Another process finds it under its number with Vault.Slab, until it
-// settles. The error is ErrNoSlab.
+// beginning. Another process can adopt it by its number. The error is ErrNoSlab.
 func (w *Writer) Slab() (memory []byte, number uint32, err error) {
 	i, ok := w.vault.slabs.take()
 	if !ok {
@@ -36,20 +35,25 @@ func (w *Writer) Slab() (memory []byte, number uint32, err error) {
 	return w.vault.slabs.memory(i), uint32(i), nil
 }
 
-// Slab is a slab that was taken, in this life or a former one; nil = there is none of
-// that number.
-func (v *Vault) Slab(number uint32) []byte {
-	s := &v.slabs
-	if int64(number) >= int64(s.table.slabs) || s.mark(int(number)).Load() == 0 {
-		return nil
+// AdoptSlab makes a slab of a former life one of this life, as it is. That can be done
+// until Settle, as often as one likes and by all writers. It is false when there is none
+// of that number.
+func (w *Writer) AdoptSlab(number uint32) (memory []byte, ok bool) {
+	s := &w.vault.slabs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.left[int(number)]; !ok {
+		return nil, false
 	}
-	return s.memory(int(number))
+	s.left[int(number)] = true
+	return s.memory(int(number)), true
 }
 
-// Settle says that nothing is needed any more of what former lives left in slabs: what
-// restored slots refer to was moved to slabs of this life, and the notes and the common
-// page are in this program's format. The memory goes back to the system.
+// Settle says that the restoring is done: nothing is needed any more of what former
+// lives left in slabs that were not adopted, and the notes and the common page are in
+// this program's format. The memory goes back to the system.
 func (v *Vault) Settle() error {
+	v.table.uint32At(atUnsettled).Store(0)
 	v.table.uint32At(atUserFormat).Store(v.o.Format)
 	v.table.uint32At(atUserReaders).Store(v.o.ReadBy)
 	if err := v.slabs.settle(); err != nil {
@@ -83,28 +87,34 @@ func (s *slabs) take() (int, bool) {
 func (s *slabs) restore() {
 	for i := range s.table.slabs {
 		if s.mark(i).Load() != 0 {
-			s.old = append(s.old, i)
+			s.left[i] = false
 		}
 	}
 }
 
-// settle punches the old slabs out of the file before it frees them, so that whoever
-// takes one finds zeros. What cannot be punched out stays taken.
+// settle punches what nobody has adopted out of the file before it frees it, so that
+// whoever takes a slab finds zeros. What cannot be punched out stays taken.
 func (s *slabs) settle() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-	for len(s.old) > 0 {
-		i := s.old[0]
-		err := unix.Fallocate(s.table.fd.Raw(), punch, int64(s.table.slab(i)), slabSize)
-		if errors.Is(err, unix.EINTR) {
-			continue
+	for i, adopted := range s.left {
+		if !adopted {
+			if err := s.punch(i); err != nil {
+				return err
+			}
+			s.mark(i).Store(0)
 		}
-		if err != nil {
-			return err
-		}
-		s.mark(i).Store(0)
-		s.old = s.old[1:]
+		delete(s.left, i)
 	}
 	return nil
+}
+
+func (s *slabs) punch(i int) error {
+	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	for {
+		err := unix.Fallocate(s.table.fd.Raw(), punch, int64(s.table.slab(i)), slabSize)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }

@@ -57,7 +57,7 @@ func newMemfd(size int) (*sock.FD, error) {
 }
 
 // ErrUnreadable means that no second try will make a table readable: it is missing, it
-// is none, or another version's.
+// is none, another version's, or has been tried too often.
 var ErrUnreadable = errors.New("the vault's table cannot be read")
 
 // inspect reads the header of a table.
@@ -90,10 +90,12 @@ func mapTable(fd *sock.FD, l layout) (*table, error) {
 	return &table{layout: l, fd: fd, mem: mem}, nil
 }
 
-func (t *table) close() error {
+func (t *table) close() error { return errors.Join(t.unmap(), t.fd.Close()) }
+
+func (t *table) unmap() error {
 	mem := t.mem
 	t.mem = nil
-	return errors.Join(unix.Munmap(mem), t.fd.Close())
+	return unix.Munmap(mem)
 }
 
 // uint64At and uint32At are words of the mapping, which begins on a page: the

@@ -20,14 +20,12 @@ const (
 const noBuffer int32 = -1
 
 // bufferPool hands out buffers of one loop. They lie in mapped memory outside the Go
-// heap, and are known by their index.
+// heap, and are known by a number: that of their slab, times 64, and their place there.
 type bufferPool struct {
-	newSlab func() (memory []byte, number uint32, err error)
-	shared  bool // the slabs are a vault's
-	slabs   [][]byte
-	numbers []uint32 // of the slabs in the vault
-	free    []int32  // the last one given back is the first one taken: it is warm
-	cold    int      // free[:cold] have given their pages back to the kernel
+	vault Vault    // whose slabs they are; nil = memory of this process
+	slabs [][]byte // by number; nil = none of its buffers is here
+	free  []int32  // the last one given back is the first one taken: it is warm
+	cold  int      // free[:cold] have given their pages back to the kernel
 }
 
 // get takes a buffer.
@@ -55,21 +53,6 @@ func (b *bufferPool) bytes(i int32) []byte {
 	return b.slabs[i/slabBuffers][at : at+bufferSize : at+bufferSize]
 }
 
-// number is how the vault knows a buffer.
-func (b *bufferPool) number(i int32) uint32 {
-	return b.numbers[i/slabBuffers]*slabBuffers + uint32(i%slabBuffers)
-}
-
-// bufferAt is the buffer that another process knew by a number.
-func bufferAt(v Vault, number uint32) ([]byte, bool) {
-	slab, ok := v.SlabAt(number / slabBuffers)
-	if !ok {
-		return nil, false
-	}
-	at := int(number%slabBuffers) * bufferSize
-	return slab[at : at+bufferSize], true
-}
-
 // warm tells whether trim has something to do.
 func (b *bufferPool) warm() bool { return len(b.free)-b.cold > trimAbove }
 
@@ -78,26 +61,43 @@ func (b *bufferPool) grow() error {
 	if err != nil {
 		return fmt.Errorf("map %d KiB for buffers: %w", slabBuffers*bufferSize>>10, err)
 	}
-	first := int32(len(b.slabs) * slabBuffers)
-	b.slabs, b.numbers = append(b.slabs, slab), append(b.numbers, number)
-	for i := int32(slabBuffers) - 1; i >= 0; i-- {
-		b.free = append(b.free, first+i)
-	}
+	b.hold(number, slab)
+	b.add(number, 0)
 	b.cold = len(b.free) // never touched yet
 	return nil
 }
 
-// mapAnonymous maps the memory of one slab, which has no number.
-func mapAnonymous() ([]byte, uint32, error) {
-	slab, err := unix.Mmap(-1, 0, slabBuffers*bufferSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	return slab, 0, err
+func (b *bufferPool) newSlab() (memory []byte, number uint32, err error) {
+	if b.vault != nil {
+		return b.vault.Slab()
+	}
+	memory, err = unix.Mmap(-1, 0, slabBuffers*bufferSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	return memory, uint32(len(b.slabs)), err
+}
+
+// hold notes where a slab is.
+func (b *bufferPool) hold(number uint32, slab []byte) {
+	if missing := int(number) + 1 - len(b.slabs); missing > 0 {
+		b.slabs = append(b.slabs, make([][]byte, missing)...)
+	}
+	b.slabs[number] = slab
+}
+
+// add frees the buffers of a slab, but for those that are in use: a bit for each.
+func (b *bufferPool) add(number uint32, inUse uint64) {
+	first := int32(number * slabBuffers)
+	for i := int32(slabBuffers) - 1; i >= 0; i-- {
+		if inUse&(1<<i) == 0 {
+			b.free = append(b.free, first+i)
+		}
+	}
 }
 
 // trim gives the pages of free buffers back to the kernel but for the warmest,
 // so that the memory of a burst does not stay for ever.
 func (b *bufferPool) trim() {
 	advice := unix.MADV_DONTNEED
-	if b.shared {
+	if b.vault != nil {
 		advice = unix.MADV_REMOVE // the file has the pages, too
 	}
 	for ; b.cold < len(b.free)-trimAbove; b.cold++ {
@@ -108,7 +108,7 @@ func (b *bufferPool) trim() {
 // close unmaps everything that is the pool's own. No buffer may be in use.
 func (b *bufferPool) close() {
 	for _, slab := range b.slabs {
-		if !b.shared {
+		if b.vault == nil {
 			_ = unix.Munmap(slab)
 		}
 	}

@@ -229,6 +229,25 @@ func echo(c net.Conn) {
 	_ = c.(interface{ CloseWrite() error }).CloseWrite()
 }
 
+// flood writes until nobody reads.
+func flood(c net.Conn) {
+	for {
+		if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+			return
+		}
+	}
+}
+
+// awaitStall returns when no byte goes to a client any more.
+func (r *rig) awaitStall() {
+	r.t.Helper()
+	eventually(r.t, "every connection stalls", func() bool {
+		before := r.relay.Stats().BytesOut
+		time.Sleep(100 * time.Millisecond) // a rate is what is looked at
+		return r.relay.Stats().BytesOut == before && before > 0
+	})
+}
+
 func closeWrite(t *testing.T, c net.Conn) {
 	t.Helper()
 	require.NoError(t, c.(interface{ CloseWrite() error }).CloseWrite())

@@ -31,7 +31,18 @@ func discard(v Vault, k Kept) {
 	}
 }
 
-// leftPipes are the pipes that another process has left.
+// left is what another process has left beside its connections, for these to find again,
+// in whatever loop.
+type left struct {
+	pipes   leftPipes
+	buffers leftBuffers
+}
+
+func newLeft() *left {
+	return &left{leftPipes{fds: make(map[uint32]int32)}, leftBuffers{inUse: make(map[uint32]uint64)}}
+}
+
+// leftPipes are the pipes.
 type leftPipes struct {
 	mu  sync.Mutex
 	fds map[uint32]int32 // by slot
@@ -52,4 +63,24 @@ func (p *leftPipes) close(v Vault) {
 		v.Drop(number)
 		closeFD(fd)
 	}
+}
+
+// leftBuffers are the buffers. What a connection owes stays where it is: a process that
+// is to be at home in as much memory as the one before has none for copies.
+type leftBuffers struct {
+	mu    sync.Mutex
+	inUse map[uint32]uint64 // by slab: a bit for each that a connection has
+}
+
+// take gives out a buffer once, with the slab that it is in.
+func (b *leftBuffers) take(v Vault, number uint32) (slab []byte, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	in, bit := number/slabBuffers, uint64(1)<<(number%slabBuffers)
+	slab, ok = v.AdoptSlab(in)
+	if !ok || b.inUse[in]&bit != 0 {
+		return nil, false
+	}
+	b.inUse[in] |= bit
+	return slab, true
 }

@@ -155,6 +155,53 @@ func TestWhatWasOnItsWayFromABufferIntoAPipeArrives(t *testing.T) {
 	assert.Equal(t, "abcABC", <-received)
 }
 
+// A process that was killed for its memory would be killed again by copies of it.
+func TestWhatIsOwedStaysWhereItIs(t *testing.T) {
+	const streams = mostPipes + 100
+	b := newBackend(t, "tcp", flood)
+	s := newShelf(t, 1000)
+	r := newRig(t, setup{vault: s}, b.address)
+	for range streams {
+		_, err := r.dial().Write([]byte("go"))
+		require.NoError(t, err)
+	}
+	r.awaitStall()
+	owed := func() (buffers []int32) {
+		r.eachPair(func(p *pair) {
+			if f := &p.flow[server]; f.off < f.end {
+				buffers = append(buffers, f.buf)
+			}
+		})
+		return buffers
+	}
+	before := owed()
+	require.Greater(t, len(before), 50)
+	for range 20 {
+		require.Equal(t, Restored{Connections: streams}, r.successor(s))
+	}
+	assert.Subset(t, owed(), before)
+}
+
+func TestABufferIsGivenToOneConnection(t *testing.T) {
+	b := newBackend(t, "tcp", flood)
+	s := newShelf(t, 10)
+	r := newRig(t, setup{vault: s, loops: 1}, b.address)
+	r.eachLoop(func(l *loop) { l.shared.pipes.off = true })
+	for range 2 {
+		_, err := r.dial().Write([]byte("go"))
+		require.NoError(t, err)
+	}
+	r.awaitStall()
+	r.letGo()
+	var buffers []*uint32
+	for number := range s.kept {
+		buffers = append(buffers, &slotIn(s.at(number)).flow[server].buffer)
+	}
+	require.Len(t, buffers, 2)
+	*buffers[0] = *buffers[1] // as if something had written there
+	assert.Equal(t, Restored{Connections: 1, Lost: 1}, r.successor(s))
+}
+
 func TestAPipeIsForgottenBeforeAnotherConnectionGetsIt(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{vault: newShelf(t, 10), loops: 1}, b.address)

@@ -240,13 +240,18 @@ func TestHangUpEndsWhatIsIdleInOrderAndWhatIsNotByReset(t *testing.T) {
 	eventually(t, "nobody is left", func() bool { return r.relay.Stats().Active == 0 })
 }
 
+// noSlabs is where no slab can be had.
+type noSlabs struct{ Vault }
+
+func (noSlabs) Slab() ([]byte, uint32, error) { return nil, 0, unix.ENOMEM }
+
 func TestConnectionWithoutMemoryIsResetAndTheOthersGoOn(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{loops: 1}, b.address)
 	before := r.dial()
 	require.NoError(t, ping(t, before))
 	r.eachLoop(func(l *loop) { // as if the kernel had no more, and every buffer were in use
-		l.own.buffers.newSlab = func() ([]byte, uint32, error) { return nil, 0, unix.ENOMEM }
+		l.own.buffers.vault = noSlabs{}
 		l.own.buffers.free, l.own.buffers.cold = nil, 0
 	})
 	c := r.dial()
@@ -257,7 +262,7 @@ func TestConnectionWithoutMemoryIsResetAndTheOthersGoOn(t *testing.T) {
 	end := r.end()
 	assert.Equal(t, OutOfResources, end.Reason)
 
-	r.eachLoop(func(l *loop) { l.own.buffers.newSlab = mapAnonymous })
+	r.eachLoop(func(l *loop) { l.own.buffers.vault = nil })
 	require.NoError(t, ping(t, before), "who was there goes on")
 	require.NoError(t, ping(t, r.dial()), "and new ones come")
 }

@@ -10,14 +10,13 @@ type memory struct {
 
 func newMemory(r *Relay) memory {
 	return memory{
-		buffers: bufferPool{newSlab: mapAnonymous},
-		pipes:   pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling},
+		pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling},
 	}
 }
 
 func newSharedMemory(r *Relay, v Vault) memory {
 	m := newMemory(r)
-	m.buffers.newSlab, m.buffers.shared, m.pipes.vault = v.Slab, true, v
+	m.buffers.vault, m.pipes.vault = v, v
 	return m
 }
 

@@ -18,7 +18,7 @@ func (p *pair) position(from int) int64 {
 func (l *loop) noteBuffer(p *pair, from int) {
 	f, kept := &p.flow[from], &p.kept.flow[from]
 	p.noteStart(from)
-	atomic.StoreUint32(&kept.buffer, l.shared.buffers.number(f.buf))
+	atomic.StoreUint32(&kept.buffer, uint32(f.buf))
 }
 
 // notePipe notes which pipe a flow has from now on; nothing is owed.

@@ -195,24 +195,14 @@ func TestResetOfTheClientIsAResetForTheServer(t *testing.T) {
 }
 
 func TestPeerThatNeverReadsHoldsBoundedMemory(t *testing.T) {
-	b := newBackend(t, "tcp", func(c net.Conn) {
-		for {
-			if _, err := c.Write(make([]byte, 64<<10)); err != nil {
-				return
-			}
-		}
-	})
+	b := newBackend(t, "tcp", flood)
 	r := newRig(t, setup{loops: 1}, b.address)
 	for range 20 {
 		c := r.dial()
 		_, err := c.Write([]byte("go"))
 		require.NoError(t, err)
 	}
-	eventually(t, "every connection stalls", func() bool {
-		before := r.relay.Stats().BytesOut
-		time.Sleep(100 * time.Millisecond) // a rate is what is looked at
-		return r.relay.Stats().BytesOut == before && before > 0
-	})
+	r.awaitStall()
 	held := 0
 	r.eachLoop(func(l *loop) {
 		held += len(l.own.buffers.slabs)*slabBuffers - len(l.own.buffers.free) + l.own.pipes.made

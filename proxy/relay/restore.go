@@ -17,22 +17,23 @@ type Restored struct {
 
 // Restore goes on with what another process has left in the vault, which is attached. uses
 // has what its notes stand for; connections without one are reset. The descriptors are the
-// relay's from now on. When it returns, no buffer of the other process is needed any more,
-// nor any of its notes.
+// relay's from now on. When it returns, the relay has adopted the slabs of the other process
+// that it needs, and needs none of its notes.
 func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 	found, unused := r.adoptUses(uses)
-	shares, pipes := r.share(kept)
+	shares, left := r.share(kept)
 	var sum restoring
 	r.eachWait(func(l *loop) {
 		l.now = r.clock()
 		for _, k := range shares[l.index] {
-			sum.count(l.restore(k, found[slotIn(k.Memory).note], pipes))
+			sum.count(l.restore(k, found[slotIn(k.Memory).note], left))
 		}
 	})
 	for _, u := range found {
 		u.loops.Add(-1)
 	}
-	pipes.close(r.anyVault())
+	left.pipes.close(r.anyVault())
+	r.shareBuffers(&left.buffers)
 	for _, number := range unused {
 		r.anyVault().DropNote(number)
 	}
@@ -40,15 +41,15 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 }
 
 // share gives each loop as many connections as another.
-func (r *Relay) share(kept []Kept) ([][]Kept, *leftPipes) {
+func (r *Relay) share(kept []Kept) ([][]Kept, *left) {
 	shares := make([][]Kept, len(r.loops))
-	pipes := &leftPipes{fds: make(map[uint32]int32)}
+	left := newLeft()
 	doubles := doubles{}
 	next := 0
 	for _, k := range kept {
 		switch {
 		case slotIn(k.Memory).state == slotPipe:
-			pipes.fds[k.Slot] = k.FDs[0]
+			left.pipes.fds[k.Slot] = k.FDs[0]
 		case doubles.found(k):
 			discard(r.anyVault(), k)
 		default:
@@ -56,7 +57,26 @@ func (r *Relay) share(kept []Kept) ([][]Kept, *leftPipes) {
 			next = (next + 1) % len(shares)
 		}
 	}
-	return shares, pipes
+	return shares, left
+}
+
+// shareBuffers gives the loops what is free of the slabs that were adopted.
+func (r *Relay) shareBuffers(left *leftBuffers) {
+	shares := make([][]uint32, len(r.loops))
+	next := 0
+	for number := range left.inUse {
+		shares[next] = append(shares[next], number)
+		next = (next + 1) % len(shares)
+	}
+	r.eachWait(func(l *loop) {
+		for _, number := range shares[l.index] {
+			slab, ok := l.vault.AdoptSlab(number)
+			if ok {
+				l.shared.buffers.hold(number, slab)
+				l.shared.buffers.add(number, left.inUse[number])
+			}
+		}
+	})
 }
 
 // restoring counts what becomes of connections, in any loop.
@@ -77,7 +97,7 @@ func (r *restoring) count(err error) {
 var errEnding = errors.New("it was being ended")
 
 // restore makes a pair of what was left of one connection. After an error it is ended.
-func (l *loop) restore(k Kept, u *use, pipes *leftPipes) error {
+func (l *loop) restore(k Kept, u *use, left *left) error {
 	s := slotIn(k.Memory)
 	if u == nil {
 		l.dismiss(k)
@@ -91,7 +111,7 @@ func (l *loop) restore(k Kept, u *use, pipes *leftPipes) error {
 	case state == slotDialing:
 		err = l.redial(p)
 	case state == slotOpen:
-		err = l.resumeOpen(p, pipes)
+		err = l.resumeOpen(p, left)
 	case state == slotReset:
 		l.reset(p, Stopped)
 		return errEnding

@@ -11,7 +11,7 @@ import (
 )
 
 // resumeOpen goes on with a connection in the middle of its streams.
-func (l *loop) resumeOpen(p *pair, pipes *leftPipes) error {
+func (l *loop) resumeOpen(p *pair, left *left) error {
 	for i := range p.side {
 		s := &p.side[i]
 		if s.fd < 0 {
@@ -21,7 +21,7 @@ func (l *loop) resumeOpen(p *pair, pipes *leftPipes) error {
 	}
 	p.headerOut = max(0, p.kept.flow[client].beyond-1)
 	for i := range p.flow {
-		if err := l.resumeFlow(p, i, pipes); err != nil {
+		if err := l.resumeFlow(p, i, left); err != nil {
 			return err
 		}
 	}
@@ -70,18 +70,18 @@ func (l *loop) endpointOf(p *pair) *upstream.Endpoint {
 
 // resumeFlow finds out what a flow owes. After an error its pipe is nobody's: others must
 // not get what is in it.
-func (l *loop) resumeFlow(p *pair, from int, pipes *leftPipes) error {
-	err := l.findOwed(p, from, pipes)
+func (l *loop) resumeFlow(p *pair, from int, left *left) error {
+	err := l.findOwed(p, from, left)
 	if err != nil {
 		l.dropPipe(p, &p.flow[from])
 	}
 	return err
 }
 
-func (l *loop) findOwed(p *pair, from int, pipes *leftPipes) error {
+func (l *loop) findOwed(p *pair, from int, left *left) error {
 	f, kept, src, dst := &p.flow[from], &p.kept.flow[from], &p.side[from], &p.side[1-from]
 	if n := atomic.LoadUint32(&kept.pipe); n != 0 {
-		one, ok := pipes.take(n - 1)
+		one, ok := left.pipes.take(n - 1)
 		if !ok {
 			return errors.New("its pipe is missing")
 		}
@@ -103,7 +103,7 @@ func (l *loop) findOwed(p *pair, from int, pipes *leftPipes) error {
 		return nil
 	}
 	if f.pipe.fd >= 0 {
-		return l.resumePipe(p, from, at)
+		return l.resumePipe(p, from, at, left)
 	}
 	if !known {
 		return errors.New("it is not known what was read from it")
@@ -113,7 +113,7 @@ func (l *loop) findOwed(p *pair, from int, pipes *leftPipes) error {
 	if err != nil {
 		return err
 	}
-	return l.resumeBuffer(p, from, at, sent)
+	return l.resumeBuffer(p, from, at, sent, left)
 }
 
 // sentTo is the position up to which the destination was written, after its source was read
@@ -147,7 +147,7 @@ func taken(kept *slotFlow, src *side) (at int64, known bool, err error) {
 }
 
 // resumePipe goes on with a flow whose bytes are in a pipe.
-func (l *loop) resumePipe(p *pair, from int, at int64) error {
+func (l *loop) resumePipe(p *pair, from int, at int64, left *left) error {
 	f, kept, src, dst := &p.flow[from], &p.kept.flow[from], &p.side[from], &p.side[1-from]
 	q, err := pending(f.pipe.fd)
 	if err != nil {
@@ -171,7 +171,7 @@ func (l *loop) resumePipe(p *pair, from int, at int64) error {
 	case q > 0:
 		atomic.StoreUint32(&kept.buffer, poured) // before anything moves: they are not in the buffer any more
 	case at > kept.start && kept.buffer != poured:
-		return l.resumePour(p, from, at)
+		return l.resumePour(p, from, at, left)
 	}
 	if !src.tcp {
 		kept.recount(src.fd, at) // where it was used up, what the statistics say begins here
@@ -183,20 +183,19 @@ func (l *loop) resumePipe(p *pair, from int, at int64) error {
 }
 
 // resumePour goes on with a flow whose bytes were on their way from a buffer into a pipe.
-func (l *loop) resumePour(p *pair, from int, at int64) error {
-	f, kept := &p.flow[from], &p.kept.flow[from]
-	old, ok := bufferAt(l.vault, kept.buffer)
-	size := at - kept.start
-	if !ok || uint64(size) > bufferSize || !fill(f.pipe.fd, old[:size]) {
-		return fmt.Errorf("%d bytes are neither in its pipe nor in buffer %d", size, kept.buffer)
+func (l *loop) resumePour(p *pair, from int, at int64, left *left) error {
+	if err := l.resumeBuffer(p, from, at, p.kept.flow[from].start, left); err != nil {
+		return err
 	}
-	f.piped = uint32(size)
-	atomic.StoreUint32(&kept.buffer, poured)
+	if !l.pour(p, from) {
+		return errors.New("its pipe does not take what is in its buffer")
+	}
 	return nil
 }
 
-// resumeBuffer goes on with a flow whose bytes are in a buffer of the other process.
-func (l *loop) resumeBuffer(p *pair, from int, at, sent int64) error {
+// resumeBuffer goes on with a flow whose bytes are in the buffer that the other process
+// has read them to.
+func (l *loop) resumeBuffer(p *pair, from int, at, sent int64, left *left) error {
 	f, kept := &p.flow[from], &p.kept.flow[from]
 	if kept.start > sent || sent > at || uint64(at-kept.start) > bufferSize { // the difference of two garbled ones may be below zero
 		return fmt.Errorf("%d bytes were read, %d written, and its buffer begins at %d", at, sent, kept.start)
@@ -204,17 +203,12 @@ func (l *loop) resumeBuffer(p *pair, from int, at, sent int64) error {
 	if sent == at {
 		return nil
 	}
-	old, ok := bufferAt(l.vault, kept.buffer)
+	slab, ok := left.buffers.take(l.vault, kept.buffer)
 	if !ok {
 		return fmt.Errorf("there is no buffer %d", kept.buffer)
 	}
-	buf, err := l.shared.buffers.get()
-	if err != nil {
-		return err
-	}
-	f.buf, f.off, f.end = buf, uint32(sent-kept.start), uint32(at-kept.start)
-	copy(l.shared.buffers.bytes(buf)[f.off:f.end], old[f.off:f.end])
-	atomic.StoreUint32(&kept.buffer, l.shared.buffers.number(buf))
+	l.shared.buffers.hold(kept.buffer/slabBuffers, slab)
+	f.buf, f.off, f.end = int32(kept.buffer), uint32(sent-kept.start), uint32(at-kept.start)
 	return nil
 }
 

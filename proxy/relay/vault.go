@@ -27,8 +27,9 @@ type Vault interface {
 	// Slab gives memory for 64 buffers, known by its number.
 	Slab() (memory []byte, number uint32, err error)
 
-	// SlabAt is the memory of a slab by its number; false when there is none.
-	SlabAt(number uint32) ([]byte, bool)
+	// AdoptSlab makes a slab that another process has left one of this process, as it is,
+	// as often as it is called. It is false when there is none of that number.
+	AdoptSlab(number uint32) (memory []byte, ok bool)
 
 	// Note keeps a text for as long as DropNote is not called. It is false when there
 	// is no room.

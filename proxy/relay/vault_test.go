@@ -109,7 +109,7 @@ func (s *shelf) Slab() ([]byte, uint32, error) {
 	return slab, uint32(len(s.slabs) - 1), err
 }
 
-func (s *shelf) SlabAt(number uint32) ([]byte, bool) {
+func (s *shelf) AdoptSlab(number uint32) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if int(number) >= len(s.slabs) {

@@ -38,18 +38,6 @@ type connections struct {
 	unheld  atomic.Bool // the holder has not got the vault, and should; any goroutine may ask
 }
 
-// loopVault is the vault as one event loop sees it.
-type loopVault struct {
-	*vault.Writer
-	vault *vault.Vault
-}
-
-// SlabAt implements [relay.Vault].
-func (l loopVault) SlabAt(number uint32) ([]byte, bool) {
-	memory := l.vault.Slab(number)
-	return memory, memory != nil
-}
-
 // open makes the vault: from what another process has left, unless that cannot be read.
 // Without one connections end with this process, which is said and no reason not to
 // serve. What is left stays so when it is this process that lacks something: it is tried
@@ -109,7 +97,7 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 	}
 	vaults := make([]relay.Vault, loops)
 	for i := range vaults {
-		vaults[i] = loopVault{c.vault.Writer(i), c.vault}
+		vaults[i] = c.vault.Writer(i)
 	}
 	e.Attach(vaults, c.vault.Common())
 }

@@ -33,18 +33,6 @@ type child struct {
 	sockets  map[string]*relay.Socket // by name of the listener
 }
 
-// loopVault is the vault as one event loop sees it.
-type loopVault struct {
-	*vault.Writer
-	vault *vault.Vault
-}
-
-// SlabAt implements [relay.Vault].
-func (l loopVault) SlabAt(number uint32) ([]byte, bool) {
-	memory := l.vault.Slab(number)
-	return memory, memory != nil
-}
-
 // runChild goes on with what there is, and serves until the parent has closed the pipe
 // of commands.
 func runChild(text string) error {
@@ -68,7 +56,7 @@ func runChild(text string) error {
 	}
 	vaults := make([]relay.Vault, c.settings.Loops)
 	for i := range vaults {
-		vaults[i] = loopVault{c.vault.Writer(i), c.vault}
+		vaults[i] = c.vault.Writer(i)
 	}
 	c.relay.Attach(vaults, c.vault.Common())
 	c.serve()
