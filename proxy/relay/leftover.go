@@ -54,7 +54,7 @@ func (p *leftPipes) take(number uint32) (pipe, bool) {
 	defer p.mu.Unlock()
 	fd, ok := p.fds[number]
 	delete(p.fds, number)
-	return pipe{fd, number}, ok
+	return pipe{fd, number, kindOf(fd)}, ok
 }
 
 // close closes those that no connection has.

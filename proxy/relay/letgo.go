@@ -25,8 +25,10 @@ func (l *loop) letGo() {
 			l.forget(p)
 		}
 	})
-	for _, one := range l.shared.pipes.free {
-		closeFD(one.fd)
+	for kind := range l.shared.pipes {
+		for _, one := range l.shared.pipes[kind].free {
+			closeFD(one.fd)
+		}
 	}
 	l.shared, l.vault, l.ready = memory{}, nil, ready{}
 	l.counters.unkept.Store(0)

@@ -1,22 +1,28 @@
 package relay
 
+import "math"
+
 // memory is what a loop moves bytes with. There are two: the next process reads what
 // is owed from one of them, and this process goes on using the other one after it has
 // let the kept connections go.
 type memory struct {
 	buffers bufferPool
-	pipes   pipePool
+	pipes   [pipeKinds]pipePool
 }
 
 func newMemory(r *Relay) memory {
-	return memory{
-		pipes: pipePool{most: r.pipesPerLoop(), ceiling: r.ceiling},
-	}
+	return memory{pipes: [pipeKinds]pipePool{
+		wide: {kind: wide, most: r.pipesPerLoop(), ceiling: r.ceiling},
+		slim: {kind: slim, most: math.MaxInt, ceiling: r.ceiling},
+	}}
 }
 
 func newSharedMemory(r *Relay, v Vault) memory {
 	m := newMemory(r)
-	m.buffers.vault, m.pipes.vault = v, v
+	m.buffers.vault = v
+	for kind := range m.pipes {
+		m.pipes[kind].vault = v
+	}
 	return m
 }
 
@@ -29,14 +35,20 @@ func (l *loop) memoryOf(p *pair) *memory {
 }
 
 // trimmable tells whether trim has something to do.
-func (m *memory) trimmable() bool { return m.buffers.warm() || m.pipes.idle() }
+func (m *memory) trimmable() bool {
+	return m.buffers.warm() || m.pipes[wide].idle() || m.pipes[slim].idle()
+}
 
 func (m *memory) trim() {
 	m.buffers.trim()
-	m.pipes.trim()
+	for kind := range m.pipes {
+		m.pipes[kind].trim()
+	}
 }
 
 func (m *memory) close() {
-	m.pipes.close()
+	for kind := range m.pipes {
+		m.pipes[kind].close()
+	}
 	m.buffers.close()
 }

@@ -92,7 +92,7 @@ func (l *loop) read(p *pair, from int) (int, result) {
 	if f.pipe.fd < 0 && (f.full >= bulkAfter || p.needsPipe(from)) {
 		l.takePipe(p, f)
 	}
-	if f.pipe.fd >= 0 {
+	if f.pipe.fd >= 0 && f.pipe.kind == wide {
 		n, r := l.spliceIn(f, src)
 		if r == progressed || r == failed || r == blocked && !src.hangup {
 			return n, r
@@ -108,6 +108,9 @@ func (l *loop) read(p *pair, from int) (int, result) {
 		return 0, starved
 	}
 	b := l.memoryOf(p).buffers.bytes(f.buf)
+	if f.pipe.fd >= 0 && f.pipe.kind == slim {
+		b = b[:slimSize]
+	}
 	n, errno := src.recv(b)
 	if errno != 0 || n == 0 {
 		l.releaseBuffer(p, f)
@@ -203,10 +206,14 @@ func (l *loop) takeBuffer(p *pair, from int) bool {
 	return true
 }
 
-// takePipe puts a direction that owes nothing into bulk mode, if there is a pipe.
+// takePipe gives a direction that owes nothing a pipe, if there is one.
 func (l *loop) takePipe(p *pair, f *flow) {
 	f.full = 0
-	f.pipe = l.memoryOf(p).pipes.get()
+	m := l.memoryOf(p)
+	f.pipe = m.pipes[wide].get()
+	if f.pipe.fd < 0 && p.needsPipe(p.from(f)) {
+		f.pipe = m.pipes[slim].get()
+	}
 	if f.pipe.fd >= 0 {
 		p.notePipe(f)
 	}
@@ -218,7 +225,7 @@ func (l *loop) releasePipe(p *pair, f *flow) {
 		used := f.pipe
 		f.pipe = noPipe
 		p.notePipe(f)
-		l.memoryOf(p).pipes.put(used)
+		l.memoryOf(p).pipes[used.kind].put(used)
 	}
 }
 
@@ -235,7 +242,7 @@ func (l *loop) discardOwed(p *pair, f *flow) {
 	if used := f.pipe; used.fd >= 0 {
 		f.pipe = noPipe
 		p.notePipe(f) // first: another connection may have it next
-		l.memoryOf(p).pipes.discard(used, f.piped)
+		l.memoryOf(p).pipes[used.kind].discard(used, f.piped)
 		f.piped = 0
 	}
 }

@@ -205,7 +205,7 @@ func TestPeerThatNeverReadsHoldsBoundedMemory(t *testing.T) {
 	r.awaitStall()
 	held := 0
 	r.eachLoop(func(l *loop) {
-		held += len(l.own.buffers.slabs)*slabBuffers - len(l.own.buffers.free) + l.own.pipes.made
+		held += len(l.own.buffers.slabs)*slabBuffers - len(l.own.buffers.free) + l.own.pipes[wide].made
 	})
 	assert.LessOrEqual(t, held, 40, "at most one buffer or pipe each way")
 

@@ -86,7 +86,7 @@ func (l *loop) findOwed(p *pair, from int, left *left) error {
 			return errors.New("its pipe is missing")
 		}
 		f.pipe = one
-		l.shared.pipes.made++
+		l.shared.pipes[one.kind].made++
 	}
 	at, known, err := taken(kept, src)
 	switch {
@@ -216,7 +216,7 @@ func (l *loop) resumeBuffer(p *pair, from int, at, sent int64, left *left) error
 func (l *loop) dropPipe(p *pair, f *flow) {
 	if f.pipe.fd >= 0 {
 		atomic.StoreUint32(&p.kept.flow[p.from(f)].pipe, 0)
-		l.shared.pipes.remove(f.pipe)
+		l.shared.pipes[f.pipe.kind].remove(f.pipe)
 		f.pipe, f.piped = noPipe, 0
 	}
 }

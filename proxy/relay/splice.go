@@ -11,9 +11,19 @@ import (
 type pipe struct {
 	fd   int32  // -1 = none
 	slot uint32 // in the vault, where it is kept
+	kind pipeKind
 }
 
-// noPipe marks a direction that is not in bulk mode.
+// pipeKind says what a pipe is for.
+type pipeKind uint8
+
+const (
+	wide pipeKind = iota // bulk, by splice
+	slim                 // what was read into a buffer, for a Unix socket, when there is no wide one
+	pipeKinds
+)
+
+// noPipe marks a direction that has none.
 var noPipe = pipe{fd: -1}
 
 const (
@@ -21,18 +31,22 @@ const (
 	// 64 KiB it takes a quarter off the CPU time of a gigabyte.
 	pipeSize = 256 << 10
 	// leastPipe is the kernel's default. Beyond a user's share of pipe memory
-	// (fs.pipe-user-pages-soft, 64 MiB) it gives two pages, which are of no use.
+	// (fs.pipe-user-pages-soft, 64 MiB) it gives two pages, which are of no use to
+	// splice.
 	leastPipe = 64 << 10
-	// mostPipes bounds the pipes of all loops together, within that share.
+	// mostPipes bounds the wide pipes of all loops together, within that share.
 	mostPipes = 240
+	// slimSize is what two pages take, which the kernel always gives.
+	slimSize = 8 << 10
 	// smallSplice and smallAfter: this many splices in a row below this size end
 	// the bulk mode.
 	smallSplice = 8 << 10
 	smallAfter  = 4
 )
 
-// pipePool hands out pipes of one loop.
+// pipePool hands out pipes of one kind to one loop.
 type pipePool struct {
+	kind  pipeKind
 	vault Vault // where each pipe is kept before it is used; nil = nowhere
 	free  []pipe
 	made  int
@@ -53,7 +67,7 @@ func (p *pipePool) get() pipe {
 	if p.off || p.made >= p.most {
 		return noPipe
 	}
-	fd, err := newPipe()
+	fd, err := newPipe(p.kind)
 	if err != nil {
 		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, errSmallPipe)
 		return noPipe
@@ -74,14 +88,14 @@ func (p *pipePool) get() pipe {
 // keep leaves a new pipe in the vault, if there is one.
 func (p *pipePool) keep(fd int32) (pipe, bool) {
 	if p.vault == nil {
-		return pipe{fd: fd}, true
+		return pipe{fd: fd, kind: p.kind}, true
 	}
 	number, memory, ok := p.vault.Take()
 	if !ok {
 		return noPipe, false
 	}
 	slotIn(memory).setState(slotPipe)
-	return pipe{fd, number}, p.vault.Keep(number, fd, -1)
+	return pipe{fd, number, p.kind}, p.vault.Keep(number, fd, -1)
 }
 
 // put gives an empty pipe back.
@@ -130,25 +144,37 @@ var errSmallPipe = errors.New("the user's share of pipe memory is used up")
 
 // newPipe makes a pipe that is one descriptor: reopened for both ways, both its
 // ends are closed, and the bytes in it live as long as that one.
-func newPipe() (int32, error) {
+func newPipe(kind pipeKind) (int32, error) {
+	wanted, least := pipeSize, leastPipe
+	if kind == slim {
+		wanted, least = slimSize, slimSize
+	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return -1, err
 	}
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
-	size, err := unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, pipeSize)
+	size, err := unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, wanted)
 	if err != nil { // above the share, or above fs.pipe-max-size
 		size, err = unix.FcntlInt(uintptr(ends[0]), unix.F_GETPIPE_SZ, 0)
 	}
 	if err != nil {
 		return -1, err
 	}
-	if size < leastPipe {
+	if size < least {
 		return -1, errSmallPipe
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[0]), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	return int32(fd), err
+}
+
+// kindOf tells the kind of a pipe that another process has made.
+func kindOf(fd int32) pipeKind {
+	if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size >= leastPipe {
+		return wide
+	}
+	return slim
 }
 
 // spliceIn moves bytes from the source into the empty pipe.

@@ -161,13 +161,13 @@ func TestBurstsLeaveNeitherPipesNorMemory(t *testing.T) {
 		conns = append(conns, c)
 	}
 	pipes := 0
-	r.eachLoop(func(l *loop) { pipes = l.own.pipes.made })
+	r.eachLoop(func(l *loop) { pipes = l.own.pipes[wide].made })
 	assert.Greater(t, pipes, keptPipes)
 	for _, c := range conns {
 		_ = c.Close()
 	}
 	eventually(t, "pipes are closed", func() bool {
-		r.eachLoop(func(l *loop) { pipes = l.own.pipes.made })
+		r.eachLoop(func(l *loop) { pipes = l.own.pipes[wide].made })
 		return pipes <= keptPipes
 	})
 }

@@ -61,6 +61,34 @@ func TestWhoFoundNoRoomIsKeptWhenThereIsSome(t *testing.T) {
 	(&traffic{house: h, stop: make(chan struct{})}).end(l)
 }
 
+// The kernel gives a user 64 MiB of pipes in full, and two pages each beyond that.
+func TestKilledWithMoreStreamsToUnixServersThanPipesNothingIsLost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r := rand.New(rand.NewPCG(h.seed, 600))
+	l := h.start(nil)
+	var all sync.WaitGroup
+	for range 400 {
+		all.Go(func() {
+			p := h.newPlan(rand.New(rand.NewPCG(h.seed, h.nextPlan.Load())), 1, h.routes[1])
+			p.resets, p.mptcp = nobody, false
+			p.ends[client] = script{size: 1 << 20, chunk: 64 << 10, seed: p.ends[client].seed}
+			p.ends[server] = script{size: 1, chunk: 1, stalls: 1, seed: p.ends[server].seed}
+			h.runClient(p)
+		})
+	}
+	for range kills(10) {
+		pause(r, 300*time.Millisecond)
+		l.kill()
+		l = h.start(nil)
+		if t.Failed() {
+			break
+		}
+	}
+	all.Wait()
+	(&traffic{house: h, stop: make(chan struct{})}).end(l)
+}
+
 func TestKilledWhileThereIsNoRoomNoByteIsWrong(t *testing.T) {
 	for name, few := range map[string]func(*settings){
 		"in flight":    func(s *settings) { s.InFlight = 50 },
