@@ -39,6 +39,7 @@ func (l *loop) letGo() {
 // forget drops a pair without ending it: its sockets live on in the vault.
 func (l *loop) forget(p *pair) {
 	l.clearDeadline(p)
+	p.noteIdle(l.now)
 	for i := range p.side {
 		p.noteOwed(i)
 		if fd := p.flow[i].pipe.fd; fd >= 0 {

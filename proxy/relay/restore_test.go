@@ -63,6 +63,44 @@ func TestStreamsGoOnInAnotherRelayByteForByte(t *testing.T) {
 	}
 }
 
+// A service that is restarted each minute must not keep who is gone for ever.
+func TestAnIdleTimeoutGoesOn(t *testing.T) {
+	const idle = time.Hour
+	b := newBackend(t, "tcp", echo)
+	s := newShelf(t, 100)
+	r := newRig(t, setup{vault: s, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
+	quiet, busy := r.dial(), r.dial()
+	require.NoError(t, ping(t, quiet))
+	require.NoError(t, ping(t, busy))
+	age := func(by time.Duration) { r.eachPair(func(p *pair) { p.active -= int64(by) }) }
+	age(idle / 2)
+	require.Equal(t, Restored{Connections: 2}, r.successor(s))
+	require.NoError(t, ping(t, busy))
+	age(idle / 2)
+	require.Equal(t, Restored{Connections: 2}, r.successor(s))
+	got, err := io.ReadAll(quiet)
+	require.NoError(t, err, "ended in order")
+	assert.Empty(t, got)
+	assert.Equal(t, Idle, r.end().Reason)
+	require.NoError(t, ping(t, busy))
+}
+
+// As if a process had been killed between two looks.
+func TestWhatHasMovedSinceItWasNotedWasNotIdle(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	s := newShelf(t, 100)
+	r := newRig(t, setup{vault: s, service: func(s *Service) { s.IdleTimeout = time.Hour }}, b.address)
+	c := r.dial()
+	require.NoError(t, ping(t, c))
+	r.letGo()
+	for number := range s.kept {
+		left := slotIn(s.at(number))
+		left.idle, left.moved = int64(time.Minute), left.moved-1
+	}
+	require.Equal(t, Restored{Connections: 1}, r.successor(s))
+	r.eachPair(func(p *pair) { assert.Less(t, r.relay.clock()-p.active, int64(time.Minute)) })
+}
+
 func TestASilentConnectionGoesOn(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	s := newShelf(t, 100)

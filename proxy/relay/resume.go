@@ -28,6 +28,7 @@ func (l *loop) resumeOpen(p *pair, left *left) error {
 	for i := range p.side {
 		p.side[i].noteReset() // to look at the counters eats the error of one that came meanwhile
 	}
+	p.resumeIdle(l.now)
 	p.phase = open
 	p.endpoint = l.endpointOf(p)
 	for i := range p.side {

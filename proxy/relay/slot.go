@@ -25,6 +25,8 @@ type slot struct {
 	peer   slotAddr
 	local  slotAddr
 	flow   [2]slotFlow
+	idle   int64 // for how long nothing had moved, in nanoseconds,
+	moved  int64 // when so many bytes had, both ways
 }
 
 type slotFlow struct {

@@ -25,10 +25,3 @@ func (l *loop) onTick() {
 		}
 	}
 }
-
-// endIdle ends an open pair that moved nothing for its listener's idle timeout.
-func (l *loop) endIdle(p *pair) {
-	if p.phase == open && p.use.service.IdleTimeout > 0 && l.now-p.active >= int64(p.use.service.IdleTimeout) {
-		l.hangUp(p, Idle)
-	}
-}
