@@ -1,7 +1,6 @@
 package survival
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -28,18 +27,9 @@ func TestKilledAtRandomMomentsNothingIsLost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
-			r := rand.New(rand.NewPCG(h.seed, 100))
 			l := h.start(nil)
 			tr := h.traffic(60, 4<<20)
-			for range kills(tt.kills) {
-				pause(r, tt.most)
-				l.kill()
-				l = h.start(nil)
-				if t.Failed() {
-					break
-				}
-			}
-			tr.end(l)
+			tr.end(h.killTimes(tt.kills, l, tt.most, nil))
 		})
 	}
 }

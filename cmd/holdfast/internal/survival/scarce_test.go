@@ -65,7 +65,6 @@ func TestWhoFoundNoRoomIsKeptWhenThereIsSome(t *testing.T) {
 func TestKilledWithMoreStreamsToUnixServersThanPipesNothingIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	r := rand.New(rand.NewPCG(h.seed, 600))
 	l := h.start(nil)
 	var all sync.WaitGroup
 	for range 400 {
@@ -77,14 +76,7 @@ func TestKilledWithMoreStreamsToUnixServersThanPipesNothingIsLost(t *testing.T) 
 			h.runClient(p)
 		})
 	}
-	for range kills(10) {
-		pause(r, 300*time.Millisecond)
-		l.kill()
-		l = h.start(nil)
-		if t.Failed() {
-			break
-		}
-	}
+	l = h.killTimes(10, l, 300*time.Millisecond, nil)
 	all.Wait()
 	(&traffic{house: h, stop: make(chan struct{})}).end(l)
 }
@@ -98,18 +90,9 @@ func TestKilledWhileThereIsNoRoomNoByteIsWrong(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			h.tolerates = func(*plan) bool { return true } // who is not kept ends with the process
-			r := rand.New(rand.NewPCG(h.seed, 400))
 			l := h.start(few)
 			tr := h.traffic(60, 1<<20)
-			for range kills(20) {
-				pause(r, 150*time.Millisecond)
-				l.kill()
-				l = h.start(few)
-				if t.Failed() {
-					break
-				}
-			}
-			tr.end(l)
+			tr.end(h.killTimes(20, l, 150*time.Millisecond, few))
 		})
 	}
 }

@@ -27,6 +27,20 @@ func kills(usual int) int {
 	return usual
 }
 
+// killTimes kills children at random moments of lives of at most so long, each followed
+// by another one with settings, so many times unless the environment says another number.
+// It is the last one, which lives.
+func (h *house) killTimes(usual int, l *life, most time.Duration, set func(*settings)) *life {
+	h.t.Helper()
+	r := rand.New(rand.NewPCG(h.seed, 100))
+	for n := 0; n < kills(usual) && !h.t.Failed(); n++ {
+		pause(r, most)
+		l.kill()
+		l = h.start(set)
+	}
+	return l
+}
+
 // traffic is some clients at a time, until it is stopped.
 type traffic struct {
 	house   *house
