@@ -45,7 +45,7 @@
 //     32 bytes with copies of its descriptors, that is sent into a pair and not received.
 //     The holder has both ends, and so the queue.
 //   - the table: a memfd that is mapped by whoever owns the vault. It has a slot for each
-//     connection, and the user's notes, slabs and page.
+//     connection, and the user's notes, each with a counter, slabs and page.
 //
 // The table decides: a slot has a serial number that is never used again, and a record
 // counts while its slot has the same one. Keep stores the serial and then sends; Drop

@@ -21,6 +21,7 @@ const (
 	slotHead = 16 // the vault's part of a slot: serial uint64, 8 bytes spare
 	noteSize = 1 << 10
 	noteHead = 16 // serial uint64, length uint32, 4 bytes spare
+	noteTail = 8  // counter int64
 	slabSize = 1 << 20
 	markSize = 4  // of a slab: uint32, 0 = free
 	pairSize = 16 // of a segment in the directory: id, in, out, 4 bytes spare

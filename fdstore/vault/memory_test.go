@@ -46,6 +46,25 @@ func TestNotesAreTheNextProcesssToo(t *testing.T) {
 	assert.Equal(t, "redis", string(v.Note(0)))
 }
 
+func TestTheCounterOfANoteIsTheNextProcesssTooAndANewNotesIsZero(t *testing.T) {
+	longest := bytes.Repeat([]byte("x"), vault.MaxNote)
+	held := died(t, options(), func(v *vault.Vault) {
+		w := v.Writer(0)
+		first, _ := w.Note(longest)
+		second, _ := w.Note([]byte("redis"))
+		w.Counter(first).Add(-1)
+		w.Counter(second).Add(4711)
+		assert.Equal(t, longest, v.Note(first))
+		w.DropNote(first)
+	})
+	v, _ := restore(t, options(), held)
+	w := v.Writer(0)
+	assert.EqualValues(t, 4711, w.Counter(1).Load())
+	again, _ := w.Note(longest)
+	require.Zero(t, again)
+	assert.Zero(t, w.Counter(again).Load())
+}
+
 func TestNotesRunOut(t *testing.T) {
 	v := newVault(t, options())
 	w := v.Writer(0)

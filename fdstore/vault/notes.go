@@ -3,10 +3,12 @@ package vault
 import (
 	"iter"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // MaxNote is how many bytes a note has at most.
-const MaxNote = noteSize - noteHead
+const MaxNote = noteSize - noteHead - noteTail
 
 // notes hands out the notes of the table. They are few and change seldom.
 type notes struct {
@@ -30,6 +32,12 @@ func (w *Writer) Note(content []byte) (number uint32, ok bool) {
 // DropNote frees a note that no slot refers to any more. Any goroutine may.
 func (w *Writer) DropNote(number uint32) {
 	w.vault.notes.drop(number)
+}
+
+// Counter is a number that goes with a note, of this life or a former one: 0 in a new
+// note, the next process's too, and any goroutine's until DropNote.
+func (w *Writer) Counter(number uint32) *atomic.Int64 {
+	return w.vault.notes.counter(number)
 }
 
 // Note is the content of a note, of this life or a former one; nil = there is none of
@@ -63,6 +71,7 @@ func (n *notes) add(content []byte) (uint32, bool) {
 		}
 		copy(t.mem[at+noteHead:at+noteSize], content)
 		t.uint32At(at + 8).Store(uint32(len(content)))
+		n.counter(i).Store(0)
 		t.uint64At(at).Store(t.uint64At(atSerial).Add(1)) // last: now it is one
 		n.from = i + 1
 		return i, true
@@ -79,6 +88,11 @@ func (n *notes) drop(i uint32) {
 	defer n.mu.Unlock()
 	n.table.uint64At(n.table.note(i)).Store(0)
 	n.from = min(n.from, i)
+}
+
+// counter is in the last bytes of a note, which have no content.
+func (n *notes) counter(i uint32) *atomic.Int64 {
+	return (*atomic.Int64)(unsafe.Pointer(&n.table.mem[n.table.note(i)+noteSize-noteTail]))
 }
 
 // get trusts no length: another program may have written it.

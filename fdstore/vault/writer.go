@@ -5,7 +5,7 @@ import (
 )
 
 // Writer puts connections into the vault. It is for one goroutine, such as an event
-// loop; only Drop and DropNote may be called from any.
+// loop; only Drop and what is about notes may be called from any.
 //
 //	slot, memory, ok := w.Take()
 //	… // write what the next process must know into memory
