@@ -140,6 +140,14 @@ func (r *rig) dial() net.Conn {
 	return c
 }
 
+// clients connects so many, and waits until each is served.
+func (r *rig) clients(n int) {
+	r.t.Helper()
+	for range n {
+		require.NoError(r.t, ping(r.t, r.dial()))
+	}
+}
+
 // end waits for a connection to be over.
 func (r *rig) end() End {
 	r.t.Helper()

@@ -6,7 +6,13 @@ package relay
 func (r *Relay) LetGo() {
 	r.keeping.Store(false)
 	r.eachWait(func(*loop) {}) // who was accepted and kept is with his loop then
+	r.letGoNotes()
 	r.eachWait((*loop).letGo)
+}
+
+// letGoNotes is before the connections are let go: who asks for counts meanwhile forgets
+// generations that have none here, and the next process needs their notes.
+func (r *Relay) letGoNotes() {
 	r.noting.Lock()
 	defer r.noting.Unlock()
 	r.vaults.Store(nil)

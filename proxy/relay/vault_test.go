@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"maps"
 	"sync"
 	"testing"
 
@@ -159,4 +160,11 @@ func (s *shelf) uses(of Use) map[uint32]Use {
 		uses[number] = of
 	}
 	return uses
+}
+
+// left are the notes as a new process finds them.
+func (s *shelf) left() map[uint32][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.notes)
 }
