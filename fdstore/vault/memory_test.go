@@ -65,6 +65,21 @@ func TestTheCounterOfANoteIsTheNextProcesssTooAndANewNotesIsZero(t *testing.T) {
 	assert.Zero(t, w.Counter(again).Load())
 }
 
+func TestLookingForNotesTakesNoMemory(t *testing.T) {
+	held := died(t, options(), func(v *vault.Vault) {
+		w := v.Writer(0)
+		for range 3 * 4096 / 1024 {
+			_, ok := w.Note([]byte("x"))
+			require.True(t, ok)
+		}
+		w.DropNote(5)
+	})
+	v, _ := restore(t, options(), held)
+	before := v.Stats().Bytes
+	assert.Len(t, maps.Collect(v.Notes()), 11)
+	assert.Equal(t, before, v.Stats().Bytes)
+}
+
 func TestNotesRunOut(t *testing.T) {
 	v := newVault(t, options())
 	w := v.Writer(0)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxNote is how many bytes a note has at most.
@@ -49,8 +51,27 @@ func (v *Vault) Note(number uint32) []byte {
 // Notes are all notes by number, also those that nobody has dropped in a former life.
 func (v *Vault) Notes() iter.Seq2[uint32, []byte] {
 	return func(yield func(uint32, []byte) bool) {
-		for i := range uint32(v.table.notes) {
+		for i := range v.notes.written {
 			if note := v.Note(i); note != nil && !yield(i, note) {
+				return
+			}
+		}
+	}
+}
+
+// written are the numbers of the notes with memory behind them. To look at another one
+// would give it some.
+func (n *notes) written(yield func(uint32) bool) {
+	const each = pageSize / noteSize
+	t := n.table
+	for i := 0; i < t.notes; i += each {
+		data, err := unix.Seek(t.fd.Raw(), int64(t.note(uint32(i))), unix.SEEK_DATA)
+		if err != nil { // there is none from here on
+			return
+		}
+		i = int(data-int64(t.notesAt)) / noteSize
+		for j := i; j < min(i+each, t.notes); j++ {
+			if !yield(uint32(j)) {
 				return
 			}
 		}
