@@ -9,7 +9,7 @@ import (
 )
 
 // Restore goes on with connections that another process has left in the vault, after the
-// first Apply. notes are what it has noted of them, by number. A connection belongs to the
+// first Apply. notes are those that Attach was given. A connection belongs to the
 // generation that accepted it, also when its listener or its address are gone by now.
 func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte, lost int) relay.Restored {
 	e.changing.Lock()
@@ -30,7 +30,7 @@ func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte, lost int) r
 	return done
 }
 
-// usesOf finds the socket and the service of each note. closed are the sockets of which
+// usesOf finds the socket and the service of each note of connections. closed are the sockets of which
 // only connections are left.
 func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, closed []*listening) {
 	e.mu.Lock()
@@ -44,6 +44,9 @@ func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, clo
 		n, err := relay.ReadNote(content)
 		if err != nil {
 			e.log.Error("not understood what another process has noted", "error", err.Error())
+			continue
+		}
+		if n.Kind != relay.OfUse {
 			continue
 		}
 		l := open[n.Socket]
@@ -101,12 +104,13 @@ func (e *Engine) Paused(pause time.Duration) {
 
 // Attach has connections kept from now on, also those that are there as far as that is
 // possible: a vault for each event loop, and memory of relay.TotalsSize bytes that the
-// next process finds too. It is called again only after LetGo.
-func (e *Engine) Attach(vaults []relay.Vault, memory []byte) {
+// next process finds too. notes are what another process has left there, by number;
+// Restore has to follow then. It is called again only after LetGo.
+func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]byte) {
 	e.mu.Lock()
 	e.attached = true
 	e.mu.Unlock()
-	e.relay.Attach(vaults, memory)
+	e.relay.Attach(vaults, memory, notes)
 }
 
 // LetGo leaves the connections that are kept to the process that has the vault now.

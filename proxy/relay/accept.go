@@ -70,7 +70,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	l.spares.given(family)
 	w.socket.adopt(a.client)
 	use.active.Add(1)
-	w.socket.accepted.Add(1)
+	w.socket.tally.add()
 	l.counters.accepted.Add(1)
 	to := l.relay.place(l)
 	to.counters.active.Add(1)

@@ -7,9 +7,11 @@ import (
 
 // Attach has connections kept from now on, those that are there too as far as nothing is
 // under way on them: vaults has one for each loop, and memory is TotalsSize bytes that
-// the next process finds too. It is called at any time, and again only after LetGo.
-func (r *Relay) Attach(vaults []Vault, memory []byte) {
+// the next process finds too. notes are what another process has left there, by number;
+// Restore has to follow then. It is called at any time, and again only after LetGo.
+func (r *Relay) Attach(vaults []Vault, memory []byte, notes map[uint32][]byte) {
 	loops := r.attachTotals(memory)
+	r.findTallies(vaults[0], notes)
 	r.keeping.Store(false) // until all loops have the vault: they hand each other clients
 	r.vaults.Store(&vaults)
 	r.eachWait(func(l *loop) {

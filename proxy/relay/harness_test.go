@@ -89,7 +89,7 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	require.NoError(t, err)
 	relay.SetReporting(true)
 	if s.vault != nil {
-		relay.Attach(slices.Repeat([]Vault{s.vault}, s.loops), s.vault.common)
+		relay.Attach(slices.Repeat([]Vault{s.vault}, s.loops), s.vault.common, nil)
 	}
 	r.relay = relay
 	r.socket = NewSocket(r.fd, 1, s.network+" "+r.address, service)

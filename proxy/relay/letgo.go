@@ -11,7 +11,7 @@ func (r *Relay) LetGo() {
 }
 
 // letGoNotes is before the connections are let go: who asks for counts meanwhile forgets
-// generations that have none here, and the next process needs their notes.
+// generations and sockets that have none here, and the next process needs their notes.
 func (r *Relay) letGoNotes() {
 	r.noting.Lock()
 	defer r.noting.Unlock()
@@ -20,6 +20,7 @@ func (r *Relay) letGoNotes() {
 		u.note.Store(noNote)
 	}
 	clear(r.noted)
+	r.letGoTallies()
 }
 
 func (l *loop) letGo() {

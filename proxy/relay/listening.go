@@ -26,8 +26,8 @@ type Socket struct {
 	// before have not; the queue was empty since when inherited is set.
 	inherited atomic.Bool
 
-	accepted atomic.Int64
-	paused   atomic.Int32 // loops that do not accept from it for now
+	tally  tally
+	paused atomic.Int32 // loops that do not accept from it for now
 }
 
 // NewSocket describes a listening socket; id tells it from all others, also in the next
@@ -83,8 +83,9 @@ func (s *Socket) Generations() []GenerationCount {
 	return counts
 }
 
-// Accepted is how many connections were accepted from the socket.
-func (s *Socket) Accepted() int64 { return s.accepted.Load() }
+// Accepted is how many connections were accepted from the socket, by this relay and by
+// those before it that had its vault.
+func (s *Socket) Accepted() int64 { return s.tally.clients.Load() }
 
 // Paused tells whether some loop leaves clients in its queue for now, because a
 // limit of connections or descriptors is reached.

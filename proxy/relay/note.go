@@ -3,38 +3,58 @@ package relay
 import "encoding/json"
 
 // Note is what the next process must know of the connections that a socket accepted in
-// the service of one generation.
+// the service of one generation, or of the socket itself.
 type Note struct {
-	Socket     uint64 `json:"socket"` // its id
-	Label      string `json:"label"`
-	Listener   string `json:"listener"`
-	Upstream   string `json:"upstream"`
-	Generation uint64 `json:"generation"`
+	Kind       NoteKind `json:"kind,omitempty"`
+	Socket     uint64   `json:"socket"` // its id
+	Label      string   `json:"label"`
+	Listener   string   `json:"listener,omitempty"`
+	Upstream   string   `json:"upstream,omitempty"`
+	Generation uint64   `json:"generation,omitempty"`
 }
 
-// ReadNote reads what a relay has noted.
+// NoteKind says what a note is about. A reader passes over kinds that it does not know.
+type NoteKind string
+
+// The kinds of notes that a relay leaves.
+const (
+	OfUse    NoteKind = ""       // connections: there was no other kind at first
+	OfSocket NoteKind = "socket" // its counter is that of the clients
+)
+
+// ReadNote reads a note. Of a kind that is none of the relay's only the kind counts.
 func ReadNote(content []byte) (Note, error) {
 	var n Note
 	err := json.Unmarshal(content, &n)
 	return n, err
 }
 
-// describe notes a use, before anybody is accepted by it.
+// leave writes the note down where the next process finds it, if there is room.
+func (n Note) leave(v Vault) (number uint32, ok bool) {
+	content, err := json.Marshal(n)
+	if err != nil {
+		return 0, false // it has nothing that could not be written
+	}
+	return v.Note(content)
+}
+
+// describe notes a use and its socket, before anybody is accepted by it.
 func (r *Relay) describe(u *use) {
 	r.noting.Lock()
 	defer r.noting.Unlock()
 	v := r.anyVault()
-	if v == nil || u.note.Load() != noNote {
+	if v == nil {
 		return
 	}
-	content, err := json.Marshal(Note{
+	r.keepTally(v, u.socket)
+	if u.note.Load() != noNote {
+		return
+	}
+	n := Note{
 		Socket: u.socket.id, Label: u.socket.label, Listener: u.service.Listener,
 		Upstream: u.service.Pool.Name(), Generation: u.service.Generation,
-	})
-	if err != nil {
-		return // it has nothing that could not be written
 	}
-	if number, ok := v.Note(content); ok {
+	if number, ok := n.leave(v); ok {
 		u.relay, r.noted[u] = r, v
 		u.note.Store(number)
 	}
@@ -47,4 +67,7 @@ func (r *Relay) Forget(s *Socket) {
 	for _, u := range append(s.former, s.current.Load()) {
 		u.drop()
 	}
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	r.dropTally(s)
 }

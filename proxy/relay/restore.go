@@ -37,6 +37,7 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 	for _, number := range unused {
 		r.anyVault().DropNote(number)
 	}
+	r.dropLeftTallies()
 	return Restored{Connections: int(sum.connections.Load()), Ended: int(sum.ended.Load()), Lost: int(sum.lost.Load())}
 }
 

@@ -22,7 +22,7 @@ func (r *rig) successor(s *shelf) Restored {
 	next, err := New(Options{Loops: 2, Descriptors: 20000, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil)), OnEnd: func(e End) { r.ends <- e }})
 	require.NoError(r.t, err)
 	next.SetReporting(true)
-	next.Attach([]Vault{s, s}, s.common)
+	next.Attach([]Vault{s, s}, s.common, s.left())
 	socket := NewSocket(r.fd, 1, r.socket.label, r.service)
 	next.Serve(socket)
 	done := next.Restore(left, s.uses(Use{socket, r.service}))

@@ -26,6 +26,7 @@ func (r *Relay) adoptUses(uses map[uint32]Use) (found map[uint32]*use, unused []
 func (u *use) adoptNote(r *Relay, number uint32) bool {
 	r.noting.Lock()
 	defer r.noting.Unlock()
+	r.keepTally(r.anyVault(), u.socket)
 	if u.note.Load() == noNote {
 		u.relay, r.noted[u] = r, r.anyVault()
 		u.note.Store(number)

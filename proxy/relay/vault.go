@@ -1,5 +1,7 @@
 package relay
 
+import "sync/atomic"
+
 // SlotFormat is the version of what a relay writes into the slots and buffers of a
 // vault. OldestFormat is the oldest one that this relay can go on from.
 const (
@@ -35,6 +37,9 @@ type Vault interface {
 	// is no room.
 	Note(content []byte) (number uint32, ok bool)
 	DropNote(number uint32)
+
+	// Counter is a number that goes with a note, and is 0 when the note is new.
+	Counter(note uint32) *atomic.Int64
 }
 
 // Kept is what a process has left in a slot.

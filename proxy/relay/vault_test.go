@@ -3,6 +3,7 @@ package relay
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,9 @@ type shelf struct {
 	free    []uint32
 	kept    map[uint32][2]int32 // copies
 	notes   map[uint32][]byte
+	counts  map[uint32]*atomic.Int64 // of the notes
 	noted   uint32
+	full    bool // it takes no note
 	slabs   [][]byte
 	refuses bool
 }
@@ -32,7 +35,7 @@ func newShelf(t *testing.T, most int) *shelf {
 	t.Helper()
 	memory, err := unix.Mmap(-1, 0, most*shelfSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
-	s := &shelf{t: t, memory: memory, common: make([]byte, 4096), most: most, kept: map[uint32][2]int32{}, notes: map[uint32][]byte{}}
+	s := &shelf{t: t, memory: memory, common: make([]byte, 4096), most: most, kept: map[uint32][2]int32{}, notes: map[uint32][]byte{}, counts: map[uint32]*atomic.Int64{}}
 	for i := range most {
 		s.free = append(s.free, uint32(i))
 	}
@@ -122,15 +125,25 @@ func (s *shelf) AdoptSlab(number uint32) ([]byte, bool) {
 func (s *shelf) Note(content []byte) (uint32, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full {
+		return 0, false
+	}
 	s.noted++
-	s.notes[s.noted] = content
+	s.notes[s.noted], s.counts[s.noted] = content, new(atomic.Int64)
 	return s.noted, true
+}
+
+func (s *shelf) Counter(number uint32) *atomic.Int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[number]
 }
 
 func (s *shelf) DropNote(number uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.notes, number)
+	delete(s.counts, number)
 }
 
 // found is what a new process finds: copies of all that is kept.
@@ -156,8 +169,10 @@ func (s *shelf) uses(of Use) map[uint32]Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	uses := map[uint32]Use{}
-	for number := range s.notes {
-		uses[number] = of
+	for number, content := range s.notes {
+		if n, err := ReadNote(content); err == nil && n.Kind == OfUse {
+			uses[number] = of
+		}
 	}
 	return uses
 }
@@ -167,4 +182,17 @@ func (s *shelf) left() map[uint32][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.notes)
+}
+
+// tallies are the counts of sockets that are kept, by their id.
+func (s *shelf) tallies() map[uint64][]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[uint64][]int64{}
+	for number, content := range s.notes {
+		if n, err := ReadNote(content); err == nil && n.Kind == OfSocket {
+			all[n.Socket] = append(all[n.Socket], s.counts[number].Load())
+		}
+	}
+	return all
 }

@@ -53,8 +53,8 @@ type Socket struct {
 	Generations []uint64    `json:"generations"`
 	Origin      string      `json:"origin"` // "systemd", "store", "handover", "pidfd" or "bind"
 	Connections int64       `json:"connections"`
-	Accepted    int64       `json:"accepted"`
-	Paused      bool        `json:"paused"` // not accepting for now: a limit of connections or descriptors is reached
+	Accepted    int64       `json:"accepted"` // by this process and those before it
+	Paused      bool        `json:"paused"`   // not accepting for now: a limit of connections or descriptors is reached
 }
 
 // SocketState says whether the current generation uses a socket.

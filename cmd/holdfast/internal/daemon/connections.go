@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,10 @@ import (
 // Its methods belong to the goroutine of start and run, but for count.
 type connections struct {
 	log   *slog.Logger
-	left  []fdstore.Held // by another process, not opened yet
-	vault *vault.Vault   // nil = none
-	found *vault.Found   // not gone on with yet; nil = nothing was left
+	left  []fdstore.Held    // by another process, not opened yet
+	vault *vault.Vault      // nil = none
+	found *vault.Found      // not gone on with yet; nil = nothing was left
+	notes map[uint32][]byte // beside it, by number
 
 	failing bool        // to open it
 	since   time.Time   // when the other process touched them last
@@ -68,7 +70,10 @@ func (c *connections) restore(o vault.Options) (*vault.Vault, error) {
 	c.logLost(found.Lost)
 	switch {
 	case err == nil:
-		c.found = &found
+		c.found, c.notes = &found, map[uint32][]byte{}
+		for number, content := range v.Notes() {
+			c.notes[number] = bytes.Clone(content)
+		}
 	case errors.Is(err, vault.ErrUnreadable):
 		c.log.Error("connections that another process has left are lost", "error", err.Error(), "connections", len(found.Lost))
 		err = nil
@@ -99,7 +104,7 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 	for i := range vaults {
 		vaults[i] = c.vault.Writer(i)
 	}
-	e.Attach(vaults, c.vault.Common())
+	e.Attach(vaults, c.vault.Common(), c.notes)
 }
 
 // waits tells whether connections of another process stand still.
@@ -114,13 +119,9 @@ func (c *connections) goOn(e *proxy.Engine) {
 	for i, k := range c.found.Kept {
 		kept[i] = relay.Kept(k)
 	}
-	notes := map[uint32][]byte{}
-	for number, content := range c.vault.Notes() {
-		notes[number] = content
-	}
 	lost := len(c.found.Lost)
-	c.found = nil
-	done := e.Restore(kept, notes, lost)
+	done := e.Restore(kept, c.notes, lost)
+	c.found, c.notes = nil, nil
 	pause := time.Since(c.since)
 	e.Paused(pause)
 	if err := c.vault.Settle(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -58,9 +59,10 @@ func runChild(text string) error {
 	for i := range vaults {
 		vaults[i] = c.vault.Writer(i)
 	}
-	c.relay.Attach(vaults, c.vault.Common())
+	notes := maps.Collect(c.vault.Notes())
+	c.relay.Attach(vaults, c.vault.Common(), notes)
 	c.serve()
-	if err := c.goOn(found, began); err != nil {
+	if err := c.goOn(found, notes, began); err != nil {
 		return err
 	}
 	return c.obey()
@@ -122,7 +124,7 @@ func (c *child) serve() {
 }
 
 // goOn goes on with the connections that were found.
-func (c *child) goOn(found vault.Found, began time.Time) error {
+func (c *child) goOn(found vault.Found, notes map[uint32][]byte, began time.Time) error {
 	kept := make([]relay.Kept, len(found.Kept))
 	for i, k := range found.Kept {
 		kept[i] = relay.Kept(k)
@@ -132,10 +134,13 @@ func (c *child) goOn(found vault.Found, began time.Time) error {
 	}
 	c.damage(kept)
 	uses := map[uint32]relay.Use{}
-	for number, content := range c.vault.Notes() {
+	for number, content := range notes {
 		n, err := relay.ReadNote(content)
 		if err != nil {
 			return fmt.Errorf("note %d: %w", number, err)
+		}
+		if n.Kind != relay.OfUse {
+			continue
 		}
 		s := c.sockets[n.Listener]
 		uses[number] = relay.Use{Socket: s, Service: s.Service()}
@@ -191,7 +196,11 @@ func (c *child) obey() error {
 		switch what := strings.TrimSpace(line); what {
 		case "stats":
 			s := c.relay.Stats()
-			c.report(report{What: what, Unkept: s.Unkept, Active: s.Active, Kept: c.vault.Stats().Kept})
+			var accepted int64
+			for _, socket := range c.sockets {
+				accepted += socket.Accepted()
+			}
+			c.report(report{What: what, Unkept: s.Unkept, Active: s.Active, Accepted: accepted, Kept: c.vault.Stats().Kept})
 		case "let go":
 			for _, s := range c.sockets {
 				<-c.relay.Release(s, false)

@@ -40,6 +40,7 @@ type report struct {
 	Damaged  int
 	Unkept   int64
 	Active   int64
+	Accepted int64 // by all lives
 	Kept     int
 	Pause    time.Duration
 }

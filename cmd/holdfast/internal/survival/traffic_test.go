@@ -74,6 +74,11 @@ func (t *traffic) end(l *life) {
 	close(t.stop)
 	t.clients.Wait()
 	h.awaitServers()
+	// A loop that is killed may have accepted one that it has not counted.
+	const mostLoops = 3
+	if accepted, clients := l.ask("stats").Accepted, int64(h.nextPlan.Load()); accepted > clients || clients-accepted > mostLoops*h.life.Load() {
+		h.t.Errorf("%d clients were accepted, it is said, and there were %d", accepted, clients)
+	}
 	l.stop()
 	h.judgeRest()
 	c := &h.counts

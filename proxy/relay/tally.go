@@ -1,0 +1,106 @@
+package relay
+
+import "sync/atomic"
+
+// tally is how many clients a socket had, in this process and in those before it as far
+// as they had its note in their vault: the number is beside that.
+type tally struct {
+	clients atomic.Int64
+	kept    atomic.Pointer[atomic.Int64] // the same, where the next process finds it; nil = nowhere
+	known   int64                        // what was there when the vault was let go; Relay.noting is held
+}
+
+// add counts a client, in any loop.
+func (t *tally) add() {
+	n := t.clients.Add(1)
+	if kept := t.kept.Load(); kept != nil {
+		raise(kept, n)
+	}
+}
+
+// raise sets a count. Loops may come in another order than they have counted.
+func raise(kept *atomic.Int64, n int64) {
+	for {
+		before := kept.Load()
+		if before >= n || kept.CompareAndSwap(before, n) {
+			return
+		}
+	}
+}
+
+// keep goes on with what another process has counted, and counts there, too. Clients may
+// be accepted meanwhile.
+func (t *tally) keep(kept *atomic.Int64) {
+	t.clients.Add(kept.Load() - t.known)
+	t.kept.Store(kept)
+	raise(kept, t.clients.Load())
+}
+
+// letGo leaves the count to another process. This one may get it back.
+func (t *tally) letGo() {
+	t.known = t.kept.Swap(nil).Load()
+}
+
+// findTallies finds what another process has left.
+func (r *Relay) findTallies(v Vault, notes map[uint32][]byte) {
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	for number, content := range notes {
+		n, err := ReadNote(content)
+		if err != nil || n.Kind != OfSocket {
+			continue
+		}
+		// A socket that drains may be in service again beside that: it has two.
+		if other, twice := r.leftTallies[n.Socket]; twice {
+			v.Counter(other).Add(v.Counter(number).Load())
+			v.DropNote(number)
+			continue
+		}
+		r.leftTallies[n.Socket] = number
+	}
+}
+
+// keepTally has the clients of a socket counted where the next process finds it, if there
+// is room. noting is held.
+func (r *Relay) keepTally(v Vault, s *Socket) {
+	if _, kept := r.tallies[s]; kept {
+		return
+	}
+	number, ok := r.leftTallies[s.id]
+	if !ok {
+		number, ok = Note{Kind: OfSocket, Socket: s.id, Label: s.label}.leave(v)
+	}
+	if ok {
+		delete(r.leftTallies, s.id)
+		r.tallies[s] = number
+		s.tally.keep(v.Counter(number))
+	}
+}
+
+// dropTally forgets a socket that is gone. noting is held.
+func (r *Relay) dropTally(s *Socket) {
+	if number, kept := r.tallies[s]; kept {
+		s.tally.letGo()
+		delete(r.tallies, s)
+		r.anyVault().DropNote(number)
+	}
+}
+
+// dropLeftTallies forgets those of sockets that this process has not got.
+func (r *Relay) dropLeftTallies() {
+	r.noting.Lock()
+	defer r.noting.Unlock()
+	for _, number := range r.leftTallies {
+		r.anyVault().DropNote(number)
+	}
+	clear(r.leftTallies)
+}
+
+// letGoTallies leaves them to another process. noting is held.
+func (r *Relay) letGoTallies() {
+	for s := range r.tallies {
+		s.tally.letGo()
+	}
+	clear(r.tallies)
+	clear(r.leftTallies)
+}
