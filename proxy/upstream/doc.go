@@ -35,6 +35,9 @@
 //	…                 // new clients are given to next
 //	cancel()          // the Run of pool
 //
+// What is down the next process is to know, too: [Pool.Down] tells it, [Recall] makes a
+// pool that knows it.
+//
 // What is called for each connection (Pick, Family, Opened, Closed, Succeeded)
 // may be called from any number of threads. It neither allocates nor blocks: it
 // reads an immutable list of endpoints and their atomic counters. It takes no

@@ -15,6 +15,10 @@ import (
 
 // Pool is the servers of one upstream, for one generation of its configuration.
 type Pool struct {
+	// OnHealth is called by Run after an address went up or down. It is set before Run;
+	// nil = nobody is.
+	OnHealth func()
+
 	cfg      config.Upstream
 	log      *slog.Logger
 	lookUp   lookUpFunc
@@ -111,14 +115,20 @@ func (p *Pool) report(ctx context.Context) {
 			return
 		case <-p.changed:
 		}
+		told := false
 		for _, e := range p.current.Load().endpoints {
-			switch isDown, news := e.record.health.report(); {
+			isDown, news := e.record.health.report()
+			switch {
 			case !news:
 			case isDown:
 				p.log.Warn(e.label + " is down: " + e.lastErrorText())
 			default:
 				p.log.Info(e.label + " is up")
 			}
+			told = told || news
+		}
+		if told && p.OnHealth != nil {
+			p.OnHealth()
 		}
 	}
 }

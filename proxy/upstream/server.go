@@ -18,10 +18,11 @@ type server struct {
 	records *records
 
 	// Pool.mu guards the rest.
-	endpoints []*Endpoint // its addresses, in the order in which they were found
-	awaited   bool        // Pool.Resolved waits for its first look-up
-	lookedUp  bool        // at least once
-	lookUpErr string      // of the last look-up; "" when it worked
+	endpoints []*Endpoint     // its addresses, in the order in which they were found
+	awaited   bool            // Pool.Resolved waits for its first look-up
+	recalled  map[string]Down // what Recall was told, by address, until addresses are known
+	lookedUp  bool            // at least once
+	lookUpErr string          // of the last look-up; "" when it worked
 }
 
 func newServer(p *Pool, address config.Address) *server {
@@ -81,7 +82,7 @@ func (s *server) move(targets []target) (changed bool) {
 		}
 	}
 	changed = !slices.Equal(next, s.endpoints)
-	s.endpoints = next
+	s.endpoints, s.recalled = next, nil
 	return changed
 }
 
@@ -98,6 +99,9 @@ func (s *server) endpoint(t target) *Endpoint {
 		label:    s.label(),
 		wake:     s.wake,
 		changed:  s.pool.changed,
+	}
+	if d, ok := s.recalled[e.name]; ok && !e.limits.off() {
+		e.recall(d)
 	}
 	if s.kind == named {
 		e.label += " (" + t.address + ")"
