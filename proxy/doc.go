@@ -17,4 +17,7 @@
 // the generation that accepted it, to its end. apply.go compares the sockets of two
 // generations, pool.go their upstreams; drain.go is how a socket goes that nobody wants
 // any more, and stop.go how all go.
+//
+// restore.go goes on with what another process has left; downs.go tells the next one which
+// servers are down.
 package proxy

@@ -111,11 +111,14 @@ func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]
 	e.attached = true
 	e.mu.Unlock()
 	e.relay.Attach(vaults, memory, notes)
+	e.downs.attach(vaults[0], notes)
+	e.settleDowns()
 }
 
 // LetGo leaves the connections that are kept to the process that has the vault now.
 // Nothing may be accepted meanwhile: Pause comes before.
 func (e *Engine) LetGo() {
+	e.downs.letGo()
 	e.relay.LetGo()
 	e.mu.Lock()
 	defer e.mu.Unlock()

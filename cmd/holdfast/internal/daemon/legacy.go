@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/vault"
+	"github.com/holdfast-proxy/holdfast/proxy/upstream"
 )
 
 // legacyName is what goes to the replacement beside the sockets.
@@ -15,13 +16,14 @@ const legacyName = "state/handover"
 
 // legacy is a sealed file with what a replacement goes on with.
 type legacy struct {
-	Kept   kept     `json:"kept"`             // the number is to go on, and who waits at an address that goes is served
-	Holder string   `json:"holder,omitempty"` // who keeps the sockets: see keeping.identity
-	Stored []string `json:"stored,omitempty"` // the names of what it has
+	Kept   kept            `json:"kept"`             // the number is to go on, and who waits at an address that goes is served
+	Holder string          `json:"holder,omitempty"` // who keeps the sockets: see keeping.identity
+	Stored []string        `json:"stored,omitempty"` // the names of what it has
+	Down   []upstream.Down `json:"down,omitempty"`   // servers: they are not tried first
 }
 
 func (d *daemon) legacy() (*sock.FD, error) {
-	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names()})
+	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names(), d.engine.Down()})
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 		t.giveUp()
 		return err
 	}
+	d.engine.Recall(t.legacy.Down)
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		d.unserve()
