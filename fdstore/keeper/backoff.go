@@ -2,11 +2,12 @@ package keeper
 
 import "time"
 
-// Clients wait in a queue while nothing runs, so the first pause is short. What fails
-// again and again must not take the host's time.
+// Clients wait in a queue while nothing runs, and connections that are kept stand still,
+// so the first pause is short, and none is long. What fails again and again must not take
+// the host's time.
 var ( // tests that kill hundreds of processes change them
 	firstPause = 100 * time.Millisecond
-	mostPause  = 10 * time.Second
+	mostPause  = time.Second
 )
 
 // goodLife is how long a process runs that has not failed at its start.

@@ -54,7 +54,7 @@
 // # Life
 //
 // When the main process has ended, what is left in its process group is killed, and
-// the command is started again after 100 ms, twice that each time up to 10 s, and 100
+// the command is started again after 100 ms, twice that each time up to 1 s, and 100
 // ms again after 10 s of life. What is stored stays, until the keeper ends.
 //
 // A stop ends when the former main processes have ended, too. They get StopTimeout after

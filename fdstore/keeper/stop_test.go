@@ -97,7 +97,7 @@ func TestAStopWhileNothingRunsIsTheEnd(t *testing.T) {
 	h := newHouse(t, keeper.Options{})
 	h.pause = ""
 	h.start("sh", "-c", "exit 4")
-	h.logs("restarting", "in=1.6s")
+	h.logs("restarting", "in=1s")
 	h.signal(unix.SIGTERM)
 	assert.Equal(t, 4, h.code(), "of the last that ran")
 }
