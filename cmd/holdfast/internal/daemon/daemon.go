@@ -171,15 +171,13 @@ func (d *daemon) stop(further <-chan string) {
 	d.sockets.closeIdle()
 	d.drainConnections(drain)
 	closeHeld(d.offering.left)
-	over()
 	if d.handsOn.Load() {
 		_ = d.live.close() // what the holder has may be another process's by now
 	} else {
 		d.live.end()
-	}
-	if !d.handsOn.Load() {
 		d.keep.clear()
 	}
+	over()
 	for one := range d.current.asks.each {
 		one.stop()
 	}

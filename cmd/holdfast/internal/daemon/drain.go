@@ -53,15 +53,19 @@ func (d *daemon) drainConnections(drain context.Context) {
 }
 
 // drain lets connections go on for as long as limit says, or until a further stop
-// signal. Time is up when ctx ends. end is to be called after that or before: it
-// ends the time, and waits for the goroutines.
+// signal. Time is up when ctx ends. The service manager is asked for more time until
+// end is called: after connections, who keeps them may take long. end also ends the
+// time, and waits for the goroutines.
 func (d *daemon) drain(limit config.Timeout, further <-chan string) (ctx context.Context, end func()) {
 	ctx, cancel := timeFor(limit)
+	stopping, stopped := context.WithCancel(context.Background())
+	deadline, _ := ctx.Deadline()
 	var watching sync.WaitGroup
 	watching.Go(func() { d.cutShort(ctx, cancel, further) })
-	watching.Go(func() { d.extendStop(ctx, extendEvery) })
+	watching.Go(func() { d.extendStop(stopping, deadline, extendEvery) })
 	return ctx, func() {
 		cancel()
+		stopped()
 		watching.Wait()
 	}
 }
@@ -84,18 +88,18 @@ func (d *daemon) cutShort(ctx context.Context, cancel context.CancelFunc, furthe
 }
 
 // extendStop asks the service manager for more time, at once and then time and
-// again, until ctx ends.
-func (d *daemon) extendStop(ctx context.Context, every time.Duration) {
+// again, until ctx ends. deadline is that of the connections, zero if there is none.
+func (d *daemon) extendStop(ctx context.Context, deadline time.Time, every time.Duration) {
 	again := time.NewTicker(every)
 	defer again.Stop()
-	for ctx.Err() == nil {
-		deadline, _ := ctx.Deadline()
+	for {
 		d.tell(func() error { return d.notify.ExtendTimeout(extendBy) })
 		line := d.stopLine(deadline)
 		d.tell(func() error { return d.notify.Status(line) })
 		select {
 		case <-again.C:
 		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -113,6 +113,16 @@ func TestTheManagerIsAskedForPatienceWhileItDrains(t *testing.T) {
 	r.end(t)
 }
 
+// What the holder is told at the end takes time, too.
+func TestTheManagerIsAskedForPatienceWhenTheDrainIsOver(t *testing.T) {
+	told := manager(t)
+	r, _ := draining(t, config.Timeout{})
+	assert.Equal(t, "READY=1", told())
+	assert.Equal(t, "STOPPING=1", told())
+	assert.Equal(t, "EXTEND_TIMEOUT_USEC=30000000", told())
+	r.end(t)
+}
+
 func TestTheManagerIsAskedAgainAndAgain(t *testing.T) {
 	told := manager(t)
 	notify, err := systemd.NotifierFromEnv()
@@ -122,7 +132,7 @@ func TestTheManagerIsAskedAgainAndAgain(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		d.extendStop(ctx, time.Millisecond)
+		d.extendStop(ctx, time.Time{}, time.Millisecond)
 		close(ended)
 	}()
 	for range 5 {

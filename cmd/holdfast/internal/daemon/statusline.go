@@ -22,11 +22,12 @@ func (d *daemon) statusLine() string {
 	return line
 }
 
-// stopLine is what it shows while the instance stops.
+// stopLine is what it shows while the instance stops. Connections have time until then;
+// zero is no limit.
 func (d *daemon) stopLine(until time.Time) string {
 	active, _ := d.engine.Connections()
 	line := "stopping: " + countOf(int(active), "connection") + " left"
-	if !until.IsZero() {
+	if time.Now().Before(until) {
 		line += fmt.Sprintf(", %s at most", time.Until(until).Round(time.Second))
 	}
 	return line
