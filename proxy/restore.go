@@ -11,7 +11,7 @@ import (
 // Restore goes on with connections that another process has left in the vault, after the
 // first Apply. notes are those that Attach was given. A connection belongs to the
 // generation that accepted it, also when its listener or its address are gone by now.
-func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte, lost int) relay.Restored {
+func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	uses, closed := e.usesOf(notes)
@@ -26,8 +26,16 @@ func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte, lost int) r
 		})
 	}
 	spareReturned(e.sockets, e.config.Global.DrainTimeout)
-	e.lost += int64(done.Lost + lost)
+	e.lost += int64(done.Lost)
 	return done
+}
+
+// CountLost counts connections that another process has left and of which nothing is
+// there to go on with.
+func (e *Engine) CountLost(connections int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost += int64(connections)
 }
 
 // usesOf finds the socket and the service of each note of connections. closed are the sockets of which

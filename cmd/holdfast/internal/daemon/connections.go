@@ -34,6 +34,7 @@ type connections struct {
 	vault *vault.Vault      // nil = none
 	found *vault.Found      // not gone on with yet; nil = nothing was left
 	notes map[uint32][]byte // beside it, by number
+	lost  int               // of those that were left, not counted yet
 
 	failing bool        // to open it
 	since   time.Time   // when the other process touched them last
@@ -67,6 +68,7 @@ func (c *connections) restore(o vault.Options) (*vault.Vault, error) {
 	}
 	v, found, err := vault.Restore(o, c.left)
 	c.left = nil
+	c.lost += len(found.Lost)
 	c.logLost(found.Lost)
 	switch {
 	case err == nil:
@@ -110,8 +112,11 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 // waits tells whether connections of another process stand still.
 func (c *connections) waits() bool { return c.found != nil }
 
-// goOn has the engine go on with what was found.
+// goOn has the engine go on with what was found, and count what was lost.
 func (c *connections) goOn(e *proxy.Engine) {
+	lost := c.lost
+	c.lost = 0
+	e.CountLost(lost)
 	if !c.waits() {
 		return
 	}
@@ -119,8 +124,7 @@ func (c *connections) goOn(e *proxy.Engine) {
 	for i, k := range c.found.Kept {
 		kept[i] = relay.Kept(k)
 	}
-	lost := len(c.found.Lost)
-	done := e.Restore(kept, c.notes, lost)
+	done := e.Restore(kept, c.notes)
 	c.found, c.notes = nil, nil
 	pause := time.Since(c.since)
 	e.Paused(pause)
