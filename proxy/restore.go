@@ -10,7 +10,8 @@ import (
 
 // Restore goes on with connections that another process has left in the vault, after the
 // first Apply. notes are those that Attach was given. A connection belongs to the
-// generation that accepted it, also when its listener or its address are gone by now.
+// generation that accepted it, also when its listener or its address are gone by now. Hold
+// comes before the first of them is opened, or limits are exceeded by those who wait.
 func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
 	e.changing.Lock()
 	defer e.changing.Unlock()

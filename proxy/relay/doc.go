@@ -36,7 +36,8 @@
 // owes is told by the kernel's counters (counters.go), and lies in a buffer of shared
 // memory or in a pipe. [Relay.LetGo] leaves all of it to another process, as a death
 // does; [Relay.Restore] goes on (restore.go), in the middle of a stream (resume.go) or
-// with another dial (redial.go).
+// with another dial (redial.go). Nobody is accepted before those who were there count
+// ([Relay.Hold]).
 //
 // The relay never closes a listening socket: it borrows it from [Relay.Serve]
 // until [Relay.Release] says that no loop touches it any more.

@@ -51,6 +51,7 @@ type loop struct {
 
 	watches  []*watch // by index in their tag; nil = free
 	draining []*watch // no longer watched; who is in their queue is served before they go
+	held     bool     // accepting from nothing, until Accept
 	paused   bool     // out of descriptors: accepting from nothing
 	failing  bool     // accepting from some socket fails: to be tried again
 	short    bool     // descriptors ran out, and it was said
@@ -117,7 +118,7 @@ func (l *loop) run() {
 			l.inbox.run(l)
 		}
 		l.onTick()
-		if len(l.draining) > 0 && !l.paused {
+		if l.drains() {
 			l.drainQueues()
 		}
 		l.publish()
@@ -150,7 +151,7 @@ func (l *loop) yield() {
 // waitTimeout is how long the next wait may last, in milliseconds.
 func (l *loop) waitTimeout() int {
 	switch {
-	case len(l.queue) > 0 || len(l.draining) > 0 && !l.paused:
+	case len(l.queue) > 0 || l.drains():
 		return 0
 	case l.timed != nil || l.paused || l.failing:
 		return int(tick / time.Millisecond)

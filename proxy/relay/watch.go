@@ -65,6 +65,9 @@ func (l *loop) drainQueue(s *Socket, released chan<- struct{}) {
 	l.draining = append(l.draining, &watch{socket: s, released: released, queued: listenBacklog(s.fd)})
 }
 
+// drains tells whether there are queues to be emptied, and nothing speaks against it.
+func (l *loop) drains() bool { return len(l.draining) > 0 && !l.paused && !l.held }
+
 // drainQueues takes some clients from each queue that is to be emptied.
 func (l *loop) drainQueues() {
 	left := l.draining[:0]
@@ -138,7 +141,7 @@ func (l *loop) recovered() {
 // registerSocket lets epoll tell of clients, unless something speaks against it.
 func (l *loop) registerSocket(w *watch) {
 	switch {
-	case w.registered || w.waitsFor != nil:
+	case w.registered || w.waitsFor != nil || l.held:
 		return
 	case l.paused:
 		l.pause(w)

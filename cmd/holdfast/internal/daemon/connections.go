@@ -117,6 +117,7 @@ func (c *connections) goOn(e *proxy.Engine) {
 	lost := c.lost
 	c.lost = 0
 	e.CountLost(lost)
+	defer e.Accept() // all that has been there counts by then
 	if !c.waits() {
 		return
 	}
@@ -147,9 +148,14 @@ func (c *connections) entrust(ctx context.Context, store *fdstore.Store) error {
 }
 
 // openConnections has connections kept, or new ones not any more, as a generation says.
+// Where some are left nobody is accepted until goOn: limits of connections count these
+// first.
 func (d *daemon) openConnections(g *generation) {
 	wanted := g.config.Global.Keep == config.KeepConnections
 	if d.live.vault == nil && (wanted || len(d.live.left) > 0) {
+		if len(d.live.left) > 0 {
+			d.engine.Hold()
+		}
 		d.live.open(d.loops)
 		d.live.attach(d.engine, d.loops)
 	}
@@ -168,9 +174,9 @@ func (d *daemon) entrustConnections() {
 }
 
 // keepConnections goes on with what is left, before anything that may take long, and has
-// the holder keep it.
-func (d *daemon) keepConnections() {
-	d.openConnections(d.current)
+// the holder keep it, as a generation says.
+func (d *daemon) keepConnections(g *generation) {
+	d.openConnections(g)
 	d.live.goOn(d.engine)
 	d.entrustConnections()
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"net"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -54,4 +55,36 @@ func TestConnectionsOfAVaultThatCannotBeReadCountAsLost(t *testing.T) {
 		_, err := conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 	}
+}
+
+// Those that have lived on count before anybody else is accepted.
+func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
+	t.Parallel()
+	const most = 20
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.more = []string{"max_connections = " + strconv.Itoa(most)}
+	s.write(t)
+	l := s.live(t, m)
+	l.status()
+	clients := s.clients(t, "web", most)
+	for range 4 {
+		l.end(unix.SIGKILL)
+		for range most {
+			s.dial(t, "web") // waits
+		}
+		l = s.live(t, m)
+		require.Eventually(t, func() bool { return l.status().Connections.Restored == most }, patience, time.Millisecond)
+		require.EqualValues(t, most, l.status().Connections.Active)
+	}
+	for _, conn := range clients {
+		requireEcho(t, conn)
+	}
+	waiting := s.dial(t, "web")
+	for _, conn := range clients {
+		require.NoError(t, conn.Close())
+	}
+	require.Eventually(t, func() bool { return l.status().Connections.Accepted > most }, patience, time.Millisecond, "there is room again")
+	require.NoError(t, waiting.Close())
 }

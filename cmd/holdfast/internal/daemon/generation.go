@@ -136,10 +136,6 @@ func (d *daemon) commit(g *generation) ([]status.Change, error) {
 			d.sockets.leaving.add(s, d.current.number)
 		}
 	}
-	if !d.onTrial {
-		d.openConnections(g)
-		d.entrustConnections()
-	}
 	names, cancel := d.forNames()
 	defer cancel()
 	changes, err := d.engine.Apply(names, d.plan(g))

@@ -24,7 +24,7 @@ func (d *daemon) followKeeper(ctx context.Context) {
 // keepLate gives the holder what it should have, and takes out what went while it was
 // silent.
 func (d *daemon) keepLate() {
-	d.keepConnections()
+	d.keepConnections(d.current)
 	if !d.keep.exists() {
 		return
 	}

@@ -129,11 +129,13 @@ func (o original) Abandoned() {
 			o.d.live.left, was.left = was.left, nil
 		}
 		closeHeld(was.left)
+		o.d.openConnections(o.d.current)
+		o.d.live.goOn(o.d.engine)
 		if was.paused {
 			o.d.engine.Resume()
 			o.d.reopenAsks()
 		}
-		o.d.keepConnections()
+		o.d.entrustConnections()
 	})
 	o.lent.Store(false)
 }

@@ -81,6 +81,7 @@ func (d *daemon) change() ([]status.Change, error) {
 	if err := d.keepGeneration(g); err != nil {
 		return nil, errors.Join(err, d.abandon(g))
 	}
+	d.keepConnections(g)
 	return d.commit(g)
 }
 

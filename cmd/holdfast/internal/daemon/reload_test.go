@@ -30,6 +30,7 @@ type site struct {
 	server string // of the upstream
 	global []string
 	listen map[string][]string // addresses by listener
+	more   []string            // settings of each listener
 }
 
 func newSite(t *testing.T) *site {
@@ -62,7 +63,7 @@ func (s *site) write(t *testing.T) {
 		text += line + "\n"
 	}
 	for name, addresses := range s.listen {
-		text += fmt.Sprintf("[listener.%s]\nupstream = 'app'\nlisten = ['%s']\n", name, strings.Join(addresses, "', '"))
+		text += fmt.Sprintf("[listener.%s]\nupstream = 'app'\nlisten = ['%s']\n%s\n", name, strings.Join(addresses, "', '"), strings.Join(s.more, "\n"))
 	}
 	text += "[upstream.app]\nservers = '" + s.server + "'\n"
 	require.NoError(t, os.WriteFile(s.file, []byte(text), 0o600))

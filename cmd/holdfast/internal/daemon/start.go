@@ -156,6 +156,8 @@ func (d *daemon) serveFirst(g *generation) error {
 	}
 	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
 	d.keepIfPossible(g)
+	d.openConnections(g)
+	d.entrustConnections()
 	if _, err := d.commit(g); err != nil {
 		d.tell(d.notify.Stopping)
 		d.unserve()

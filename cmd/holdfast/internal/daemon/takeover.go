@@ -93,7 +93,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	}
 	d.onTrial = false
 	d.live.left, d.live.since = left.vault, left.since
-	d.keepConnections()
+	d.keepConnections(g)
 	// Not before: who dies on trial must not leave a socket with the holder that the
 	// original has never had.
 	d.keepIfPossible(g)

@@ -61,6 +61,7 @@ func runChild(text string) error {
 	}
 	notes := maps.Collect(c.vault.Notes())
 	c.relay.Attach(vaults, c.vault.Common(), notes)
+	c.relay.Hold()
 	c.serve()
 	if err := c.goOn(found, notes, began); err != nil {
 		return err
@@ -146,6 +147,7 @@ func (c *child) goOn(found vault.Found, notes map[uint32][]byte, began time.Time
 		uses[number] = relay.Use{Socket: s, Service: s.Service()}
 	}
 	done := c.relay.Restore(kept, uses)
+	c.relay.Accept()
 	if err := c.vault.Settle(); err != nil {
 		return err
 	}
