@@ -48,7 +48,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 		family = unix.AF_INET // not known yet
 	}
 	spare, errno := l.spares.ready(family)
-	if errno == 0 && int(spare) >= l.relay.ceiling {
+	if errno == 0 && int(spare) >= l.relay.ceiling() {
 		// The kernel gives the lowest free number, so all below are in use.
 		l.spares.close()
 		errno = unix.EMFILE

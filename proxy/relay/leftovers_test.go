@@ -145,7 +145,7 @@ func TestWhatWasOnItsWayFromABufferIntoAPipeArrives(t *testing.T) {
 	copy(slab[3*bufferSize:], "ABC") // as if these had been read, and not the others written
 	atomic.StoreInt64(&left.flow[client].start, 0)
 	atomic.StoreUint32(&left.flow[client].buffer, number*slabBuffers+3)
-	pipes := pipePool{vault: s, most: 1, ceiling: 1 << 20}
+	pipes := pipePool{vault: s, most: 1, ceiling: func() int { return 1 << 20 }}
 	pipe := pipes.get()
 	require.GreaterOrEqual(t, pipe.fd, int32(0))
 	closeFD(pipe.fd)

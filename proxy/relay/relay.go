@@ -29,7 +29,8 @@ type Relay struct {
 	running sync.WaitGroup
 	began   time.Time
 
-	ceiling       int           // descriptors from this number up are not for connections
+	descriptors   int           // those from this number up are never for connections
+	aside         atomic.Int64  // those that are not for now, below them
 	ephemeral     uint16        // first port that connecting sockets are given
 	headerTimeout time.Duration // headerTimeout; shorter in tests
 
@@ -51,12 +52,12 @@ type Relay struct {
 // New starts the loops of a relay that serves nothing yet.
 func New(o Options) (*Relay, error) {
 	r := &Relay{
-		options: o, began: time.Now(), noted: make(map[*use]Vault), tallies: make(map[*Socket]uint32), leftTallies: make(map[uint64]uint32), ceiling: math.MaxInt,
+		options: o, began: time.Now(), noted: make(map[*use]Vault), tallies: make(map[*Socket]uint32), leftTallies: make(map[uint64]uint32), descriptors: math.MaxInt,
 		headerTimeout: headerTimeout, ephemeral: firstEphemeral(),
 		ends: make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
 	}
 	if o.Descriptors > 0 {
-		r.ceiling = o.Descriptors - min(reserve, o.Descriptors/8)
+		r.descriptors = o.Descriptors - min(reserve, o.Descriptors/8)
 	}
 	for i := range o.Loops {
 		l, err := newLoop(r, i)

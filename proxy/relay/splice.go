@@ -53,7 +53,7 @@ type pipePool struct {
 	most  int
 	off   bool // pipes cannot be had here
 
-	ceiling int // descriptors from this number up are not for pipes
+	ceiling func() int // descriptors from this number up are not for pipes
 }
 
 // get takes an empty pipe, or noPipe where none can be had: the direction then
@@ -72,7 +72,7 @@ func (p *pipePool) get() pipe {
 		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, errSmallPipe)
 		return noPipe
 	}
-	if int(fd) >= p.ceiling { // the last descriptors are for others
+	if int(fd) >= p.ceiling() { // the last descriptors are for others
 		closeFD(fd)
 		return noPipe
 	}

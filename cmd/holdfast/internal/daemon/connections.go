@@ -112,15 +112,21 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 // waits tells whether connections of another process stand still.
 func (c *connections) waits() bool { return c.found != nil }
 
-// goOn has the engine go on with what was found, and count what was lost.
+// goOn has the engine go on with what was found, and count what was lost. Nothing has to
+// wait for those that were left any more.
 func (c *connections) goOn(e *proxy.Engine) {
 	lost := c.lost
 	c.lost = 0
 	e.CountLost(lost)
-	defer e.Accept() // all that has been there counts by then
-	if !c.waits() {
-		return
+	if c.waits() {
+		c.restoreTo(e, lost)
 	}
+	e.SetAside(0)
+	e.Accept()
+}
+
+// restoreTo has the engine go on with what was found, beside so many that were lost.
+func (c *connections) restoreTo(e *proxy.Engine, lost int) {
 	kept := make([]relay.Kept, len(c.found.Kept))
 	for i, k := range c.found.Kept {
 		kept[i] = relay.Kept(k)
@@ -187,6 +193,14 @@ func (c *connections) count(s *status.Connections) {
 	if c.unheld.Load() {
 		s.Kept, s.Unkept = 0, s.Kept+s.Unkept
 	}
+}
+
+// kept is how many connections and pipes are in the vault.
+func (c *connections) kept() int {
+	if c.vault == nil {
+		return 0
+	}
+	return c.vault.Stats().Kept
 }
 
 // lend gives copies of the vault's files, for whoever goes on with it. Until takeBack is

@@ -88,3 +88,36 @@ func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
 	require.Eventually(t, func() bool { return l.status().Connections.Accepted > most }, patience, time.Millisecond, "there is room again")
 	require.NoError(t, waiting.Close())
 }
+
+// Who comes while it is on trial does not get the descriptors that it needs for those of
+// the original.
+func TestAReplacementWithFewDescriptorsGoesOnWithAllConnections(t *testing.T) {
+	t.Parallel()
+	const descriptors, clients = "NOFILE=1024", 300
+	m := storetest.Start(t, 100)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	first := s.lifeOf(t, m.Socket(), nil, descriptors)
+	first.status()
+	kept := s.clients(t, "web", clients)
+	require.EqualValues(t, clients, first.status().Connections.Kept)
+	second := s.lifeOf(t, m.Socket(), nil, descriptors, "TRIAL=2s")
+	first.log.eventually(t, "the replacement accepts")
+	var all []net.Conn
+	for range 2 * clients {
+		all = append(all, s.dial(t, "web"))
+	}
+	second.log.eventually(t, "msg=serving")
+	now := second.status().Connections
+	assert.EqualValues(t, clients, now.Restored)
+	assert.Zero(t, now.Lost)
+	for _, conn := range kept {
+		requireEcho(t, conn)
+		require.NoError(t, conn.Close())
+	}
+	for _, conn := range all { // there is room for more and more of them
+		requireEcho(t, conn)
+		require.NoError(t, conn.Close())
+	}
+}

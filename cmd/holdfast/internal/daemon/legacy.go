@@ -20,10 +20,12 @@ type legacy struct {
 	Holder string          `json:"holder,omitempty"` // who keeps the sockets: see keeping.identity
 	Stored []string        `json:"stored,omitempty"` // the names of what it has
 	Down   []upstream.Down `json:"down,omitempty"`   // servers: they are not tried first
+
+	Connections int `json:"connections,omitempty"` // that are kept at the moment
 }
 
 func (d *daemon) legacy() (*sock.FD, error) {
-	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names(), d.engine.Down()})
+	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names(), d.engine.Down(), d.live.kept()})
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 type predecessor interface {
 	// complete ends its part when this process accepts. Connections that do not go over
 	// have that long to end. onTrial is called when this process accepts alone, if the
-	// other one could accept again.
-	complete(ctx context.Context, over time.Duration, onTrial func()) (inheritance, error)
+	// other one could accept again, with the files of the vault that it has lent.
+	complete(ctx context.Context, over time.Duration, onTrial func(lent []fdstore.Held)) (inheritance, error)
 
 	// giveUp leaves it as it was, if it was not ended.
 	giveUp()

@@ -33,6 +33,11 @@ func init() {
 				return nil, ctx.Err()
 			}
 		}
+		if most, err := strconv.ParseUint(os.Getenv("NOFILE"), 10, 64); err == nil {
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+				return err
+			}
+		}
 		if long, err := time.ParseDuration(os.Getenv("TRIAL")); err == nil {
 			trial = long
 		}

@@ -79,7 +79,7 @@ type seized struct {
 }
 
 // complete implements predecessor: it kills the instance, which has no say.
-func (s seized) complete(ctx context.Context, _ time.Duration, _ func()) (inheritance, error) {
+func (s seized) complete(ctx context.Context, _ time.Duration, _ func([]fdstore.Held)) (inheritance, error) {
 	since := time.Now()
 	files, err := robAndEnd(ctx, s.session.Process(), nil, s.log)
 	if err != nil {

@@ -61,7 +61,7 @@ func (s session) giveUp() { _ = s.Close() }
 
 // complete implements predecessor: the original stops. When it is gone, or hangs and is
 // ended, that comes to the same.
-func (s session) complete(ctx context.Context, over time.Duration, onTrial func()) (left inheritance, err error) {
+func (s session) complete(ctx context.Context, over time.Duration, onTrial func([]fdstore.Held)) (left inheritance, err error) {
 	left, err = s.tryAlone(ctx, over, onTrial)
 	switch {
 	case err == nil || ctx.Err() != nil || s.Process() == nil:
@@ -96,13 +96,12 @@ func (s session) complete(ctx context.Context, over time.Duration, onTrial func(
 
 // tryAlone serves alone for a moment before the original lets go for good. After an error
 // there may be what the original has left all the same.
-func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func()) (left inheritance, err error) {
+func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func([]fdstore.Held)) (left inheritance, err error) {
 	step, cancel := context.WithTimeout(ctx, alonePatience)
 	defer cancel()
 	if err := s.BeginDrainingConnections(step, over); err != nil {
 		return left, err
 	}
-	onTrial()
 	lent, err := s.SendConnections(step)
 	switch {
 	case err == nil:
@@ -114,6 +113,7 @@ func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func(
 	default:
 		s.log.Warn("connections stay where they are, and end there", "error", err.Error())
 	}
+	onTrial(left.vault)
 	select {
 	case <-time.After(trial):
 	case <-ctx.Done():

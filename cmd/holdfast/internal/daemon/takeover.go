@@ -82,12 +82,13 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 		return err
 	}
 	d.engine.Recall(t.legacy.Down)
+	d.setAside(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		d.unserve()
 		return err
 	}
-	left, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.reopenAsks)
+	left, err := t.complete(d.until, spread(g.config.Global.DrainTimeout), d.beginTrial)
 	if err != nil {
 		return d.withdraw(t, fmt.Errorf("take over from %s: %w", t.from, err))
 	}
