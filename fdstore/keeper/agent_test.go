@@ -136,6 +136,8 @@ func (a *agent) do(r request) (reply answer, err error) {
 	case "follow": // ends with the process
 		go a.client.Follow(context.Background(), func() { a.renewed.Add(1) })
 		return reply, nil
+	case "answers":
+		return answer{Text: strconv.FormatBool(a.client.Answers())}, nil
 	case "renewed":
 		return answer{Number: int(a.renewed.Load())}, nil
 	case "caught":

@@ -21,6 +21,7 @@ import (
 type Client struct {
 	address string
 	id      atomic.Pointer[string] // of the keeper that started the process, or of the last that Follow has seen
+	gone    atomic.Bool            // that one, and Follow has seen no other yet
 }
 
 // ClientFromEnv makes the Client that $KEEPER_SOCKET and $KEEPER_ID are for, nil when
@@ -85,6 +86,10 @@ func (c *Client) IsParent(ctx context.Context) bool {
 	return err == nil && keeper.PID == os.Getppid()
 }
 
+// Answers tells whether there is a keeper, as far as Follow has seen: none from the end of
+// one until renewed has returned for the next. It is false for a nil Client.
+func (c *Client) Answers() bool { return c != nil && !c.gone.Load() }
+
 // How long to wait until a keeper is looked for again, at first and at most.
 const (
 	firstLook = 20 * time.Millisecond
@@ -104,6 +109,9 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 	for ctx.Err() == nil {
 		conn, w, err := c.ask(ctx)
 		if err != nil {
+			if ctx.Err() == nil {
+				c.gone.Store(true)
+			}
 			pause = min(max(2*pause, firstLook), rarely)
 			wait(ctx, pause)
 			continue
@@ -112,6 +120,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 			renewed()
 			c.id.Store(&w.id)
 		}
+		c.gone.Store(false)
 		known, pause = w.id, 0
 		awaitEnd(conn)
 		wait(ctx, firstLook) // a keeper that has too many to talk to has driven it out

@@ -74,10 +74,11 @@
 //
 // The service runs on. With [Options].Dir the next keeper with the same directory
 // takes it on: it does not start another one, and has the same addresses. It has
-// nothing stored then, and a service that uses [Client.Follow] is told to push again;
-// of any other one nothing is kept until it pushes or is started again.
-// It is not the parent of what it has taken on ([Client.IsParent]): a process that is
-// to take over from that one counts only as its child.
+// nothing stored then, and a service that uses [Client.Follow] is told to push again, and
+// knows by [Client.Answers] that nobody has what is kept until it has; of any other one
+// nothing is kept until it pushes or is started again. It is not the parent of what
+// it has taken on ([Client.IsParent]): a process that is to take over from that one counts
+// only as its child.
 //
 // That only one process at a time may die is the limit of this: what neither the
 // service nor a keeper has is gone.

@@ -105,6 +105,24 @@ func TestAServiceKnowsTheKeeperThatStartedItFromTheNext(t *testing.T) {
 	h.stop()
 }
 
+func TestAServiceKnowsWhetherAKeeperIsThere(t *testing.T) {
+	t.Parallel()
+	h := inDir(t, keeper.Options{StopTimeout: patience})
+	s := h.next()
+	answers := func(want bool) func() bool {
+		return func() bool { return s.do(request{Do: "answers"}).Text == strconv.FormatBool(want) }
+	}
+	assert.True(t, answers(true)(), "who has started it")
+	s.do(request{Do: "follow"})
+	assert.True(t, answers(true)())
+	h.killed()
+	h.eventually("it knows that there is none", answers(false))
+	h.start()
+	h.eventually("it knows the next one", answers(true))
+	assert.Equal(t, 1, s.do(request{Do: "renewed"}).Number, "which has everything by now")
+	h.stop()
+}
+
 func TestAServiceThatEndedMeanwhileIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	h := inDir(t, keeper.Options{StopTimeout: patience})
@@ -219,6 +237,7 @@ func TestAClientWithoutAKeeper(t *testing.T) {
 	assert.Equal(t, keeper.JobUnknown, job)
 	none.Follow(t.Context(), func() { assert.Fail(t, "there is none") })
 	assert.Empty(t, none.Environ())
+	assert.False(t, none.Answers())
 
 	t.Setenv("KEEPER_SOCKET", "@keeper-test/nobody")
 	t.Setenv("KEEPER_ID", "7")

@@ -134,6 +134,7 @@ func TestUnderAKeeperThatIsKilledNobodyNotices(t *testing.T) {
 		require.NoError(t, unix.Kill(keeper.Pid(), unix.SIGKILL))
 		keeper.ExitCode(t, patience)
 		require.True(t, alive(pid))
+		testbed.EventuallyEqual(t, patience, "the holder", "none", func() string { return holdfast.Status(t).Holder })
 		keeper = nextKeeper(t, holdfast, dir)
 		testbed.EventuallyEqual(t, patience, "the holder", "keeper", func() string { return holdfast.Status(t).Holder })
 

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/relay"
-	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // connections are those of the engine that outlive this process: they are in a vault,
@@ -27,7 +26,7 @@ import (
 //	                 ▲                                    │
 //	                 └───────────── that one has given up ┘
 //
-// Its methods belong to the goroutine of start and run, but for count.
+// Its methods belong to the goroutine of start and run.
 type connections struct {
 	log   *slog.Logger
 	left  []fdstore.Held    // by another process, not opened yet
@@ -185,14 +184,6 @@ func (d *daemon) keepConnections(g *generation) {
 	d.openConnections(g)
 	d.live.goOn(d.engine)
 	d.entrustConnections()
-}
-
-// count sees to it that what the holder does not have counts as unkept: only an upgrade
-// takes it along.
-func (c *connections) count(s *status.Connections) {
-	if c.unheld.Load() {
-		s.Kept, s.Unkept = 0, s.Kept+s.Unkept
-	}
 }
 
 // kept is how many connections and pipes are in the vault.

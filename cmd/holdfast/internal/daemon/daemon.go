@@ -132,8 +132,10 @@ func (d *daemon) run(signals *signals) {
 // Status tells how the instance is. It may be called from any goroutine.
 func (d *daemon) Status() status.Status {
 	s := d.engine.Status()
-	d.live.count(&s.Connections)
 	s.Holder = d.keep.holder()
+	if s.Holder == status.HolderNone || d.live.unheld.Load() {
+		s.Connections.Kept, s.Connections.Unkept = 0, s.Connections.Kept+s.Connections.Unkept // only an upgrade takes them along
+	}
 	s.Handover = status.Handover{Last: d.tookOver, LastError: d.upgrading.lastError()}
 	return s
 }

@@ -117,10 +117,12 @@ func (k *keeping) holder() string {
 	switch {
 	case k.store.Load() == nil:
 		return status.HolderNone // also while it is silent
-	case k.client != nil:
+	case k.client == nil:
+		return status.HolderSystemd
+	case k.client.Answers():
 		return status.HolderKeeper
 	}
-	return status.HolderSystemd
+	return status.HolderNone // the next one, if there is one, has not got everything yet
 }
 
 // push gives the holder sockets, and the configuration that is to be in service, as
