@@ -7,6 +7,7 @@ type Stats struct {
 	Segments int    // of two descriptors each
 	InFlight int    // descriptors in all queues, live and dead
 	Refused  uint64 // calls of Take and Keep that found no room, since the start
+	Lacking  string // what the last of them found too little of, for people; "" = there was none
 	Bytes    int64  // of memory behind the table
 }
 
@@ -16,6 +17,7 @@ func (v *Vault) Stats() Stats {
 		Kept:     int(v.kept.Load()),
 		InFlight: int(v.inFlight.Load()),
 		Refused:  v.refused.Load(),
+		Lacking:  lackText[v.lack.Load()],
 		Bytes:    v.table.bytes(),
 	}
 	for s := range v.segments {

@@ -29,7 +29,7 @@ type Writer struct {
 func (w *Writer) Take() (slot uint32, memory []byte, ok bool) {
 	slot, ok = w.vault.slots.take()
 	if !ok {
-		w.vault.refused.Add(1)
+		w.vault.refuse(ofSlots)
 		return 0, nil, false
 	}
 	memory = w.vault.table.memory(slot)
@@ -51,8 +51,8 @@ func (w *Writer) Keep(slot uint32, a, b int32) bool {
 	// a record is freed by the next process.
 	v.table.serial(slot).Store(e.serial)
 	w.envelope.control.fds = [mostFDs]int32{a, b}
-	if !v.reserve(e.count) || !w.append(e) {
-		v.refused.Add(1)
+	if why := w.append(e); why != noLack {
+		v.refuse(why)
 		v.slots.give(slot)
 		return false
 	}
@@ -85,8 +85,12 @@ func (v *Vault) reserve(count int32) bool {
 }
 
 // append sends the record with the descriptors that are in the envelope.
-func (w *Writer) append(e entry) bool {
+func (w *Writer) append(e entry) lack {
 	v := w.vault
+	if !v.reserve(e.count) {
+		return ofFlight
+	}
+	why := ofSegments
 	v.writeRecord(w.envelope, e)
 	for w.lock() {
 		s := w.segment
@@ -95,7 +99,7 @@ func (w *Writer) append(e entry) bool {
 			s.append(e)
 			v.slots.place[e.slot].Store(inPlace + uint32(s.place))
 			s.mu.Unlock()
-			return true
+			return noLack
 		}
 		if errno == unix.EAGAIN {
 			v.learn(s)
@@ -103,12 +107,13 @@ func (w *Writer) append(e entry) bool {
 		s.mu.Unlock()
 		if errno != unix.EAGAIN {
 			v.short.Store(true) // more is in flight than the kernel lets (ETOOMANYREFS)
+			why = ofFlight
 			break
 		}
 		w.letGo()
 	}
 	v.inFlight.Add(-int64(e.count))
-	return false
+	return why
 }
 
 func (v *Vault) writeRecord(env *envelope, e entry) {

@@ -92,6 +92,7 @@ func TestASlotIsUsedAgainAndZeroThen(t *testing.T) {
 		w.Drop(slot)
 	}
 	assert.EqualValues(t, 3, v.Stats().Refused)
+	assert.Contains(t, v.Stats().Lacking, "slot")
 }
 
 func TestADescriptorThatIsNotOpenIsNotKept(t *testing.T) {
@@ -121,6 +122,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	slot, _, _ := w.Take()
 	a, b := newConn(t).raw()
 	require.False(t, w.Keep(slot, a, b))
+	assert.Contains(t, v.Stats().Lacking, "in flight")
 	slot, _, _ = w.Take()
 	require.True(t, w.Keep(slot, a, -1))
 	assert.Equal(t, 5, v.Stats().InFlight)
