@@ -40,12 +40,12 @@ func (s *Store) Push(ctx context.Context, entries ...Entry) error {
 	if err != nil {
 		return err
 	}
-	full := &FullError{Used: before.count, Wanted: len(entries), Max: s.max}
+	full := &FullError{Used: before.count, Wanted: len(entries), Max: s.Max()}
 	if after.nameBytes > maxNameBytes {
 		full.NameBytes = after.nameBytes
 		return full
 	}
-	if s.max > 0 && after.count+1 > s.max {
+	if full.Max > 0 && after.count+1 > full.Max {
 		return full
 	}
 

@@ -124,6 +124,18 @@ func TestAStoreThatWasMadeSmallerIsFull(t *testing.T) {
 	assert.Equal(t, names(first), settled(t, manager))
 }
 
+func TestAStoreThatWasMadeLargerHasRoom(t *testing.T) {
+	manager := storetest.Start(t, 3)
+	store := open(t, manager.Notifier(), fdstore.Options{Max: 3})
+	all := entries(t, 0, 5)
+	var full *fdstore.FullError
+	require.ErrorAs(t, store.Push(t.Context(), all...), &full)
+	manager.Resize(6)
+	store.Resize(6)
+	require.NoError(t, store.Push(t.Context(), all...))
+	assert.Equal(t, 6, store.Max())
+}
+
 func TestWhatCannotBeKeptIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	manager := storetest.Start(t, 10)
 	line := newLine(manager.Notifier())

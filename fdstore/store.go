@@ -21,7 +21,7 @@ type Options struct {
 // longer than their context lasts.
 type Store struct {
 	manager Manager
-	max     int
+	max     atomic.Int64
 	came    bool // something was in it at the start
 	kept    atomic.Pointer[inventory]
 
@@ -41,7 +41,8 @@ func Open(ctx context.Context, m Manager, back Returned, o Options) (*Store, err
 // New takes charge of the store in which back was found, and does not talk to the
 // manager yet.
 func New(m Manager, back Returned, o Options) *Store {
-	s := &Store{manager: m, max: o.Max, turn: make(chan struct{}, 1), came: !back.empty()}
+	s := &Store{manager: m, turn: make(chan struct{}, 1), came: !back.empty()}
+	s.Resize(o.Max)
 	kept := newInventory()
 	for _, h := range slices.Concat(back.Known, back.Foreign) {
 		kept.add(h.Name, identifyHeld(h))
@@ -83,7 +84,13 @@ func (s *Store) Len() int {
 
 // Max is how many descriptors the store takes, the canary among them; 0 = not known.
 func (s *Store) Max() int {
-	return s.max
+	return int(s.max.Load())
+}
+
+// Resize says how many descriptors the store takes by now, as Options.Max did: a manager
+// that has read its units again may take more.
+func (s *Store) Resize(most int) {
+	s.max.Store(int64(most))
 }
 
 // Names are those of all descriptors in the store, each once, in their order.

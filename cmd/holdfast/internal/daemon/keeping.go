@@ -41,13 +41,14 @@ var errSilent = errors.New("the service manager, which keeps the sockets, does n
 type keeping struct {
 	log      *slog.Logger
 	notify   *systemd.Notifier
-	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent
+	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent, or keeps nothing
 	silent   atomic.Bool                   // nobody has answered yet
 	promised bool                          // somebody keeps, whether he answers or not
 	identity string                        // tells the holder from others, "" = there is none
 	client   *keeper.Client                // nil = the holder is no keeper
 	untried  atomic.Pointer[fdstore.Store] // the one to be tried
 	renewed  func() *fdstore.Store         // makes one for a keeper that has nothing
+	places   places                        // of the holder's store; nil = they are as many as at the start
 	removals removals
 }
 
@@ -67,9 +68,10 @@ func (k *keeping) find(until context.Context, back fdstore.Returned) {
 	most := systemd.StoreFromEnv()
 	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
 	if k.client == nil {
-		if unit, err := systemd.AskUnit(ctx); err == nil {
-			k.promised = k.promised || unit.StoreMax > 0
-			most = max(1, min(unit.StoreMax, unit.SoftFiles-spareFiles))
+		k.places = placesOfUnit
+		if now, err := k.places(ctx); err == nil {
+			k.promised = k.promised || now > 0
+			most = max(1, now)
 		}
 	}
 	o := fdstore.Options{Max: most}
@@ -80,8 +82,8 @@ func (k *keeping) find(until context.Context, back fdstore.Returned) {
 	}
 }
 
-// open talks to the holder for the first time, and again while it is silent. The error
-// tells that it did not answer.
+// open talks to the holder for the first time, and again while it is silent, or keeps
+// nothing although it should. The error tells that it may yet.
 func (k *keeping) open(ctx context.Context) error {
 	store := k.untried.Load()
 	err := store.Probe(ctx)
@@ -91,11 +93,19 @@ func (k *keeping) open(ctx context.Context) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		k.silent.Store(true)
 		return err
+	case k.promised:
+		k.silent.Store(false)
+		return err
 	default:
 		k.log.Info("nothing is kept when this process ends", "reason", err.Error())
 	}
 	k.silent.Store(false)
 	return nil
+}
+
+// mayOpen tells whether nobody keeps anything, and somebody may yet.
+func (k *keeping) mayOpen() bool {
+	return k.store.Load() == nil && (k.silent.Load() || k.promised)
 }
 
 // names are those of all that the holder has.
@@ -160,7 +170,7 @@ func (k *keeping) push(ctx context.Context, sockets []activation.Socket, state k
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	return names, store.Push(ctx, entries...)
+	return names, k.inRoom(ctx, store, func() error { return store.Push(ctx, entries...) })
 }
 
 // remove takes descriptors out of the holder's hands. Names of what it has not are

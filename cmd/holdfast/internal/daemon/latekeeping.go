@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
-// awaitHolder has everything kept when a holder that was silent at the start answers.
+// awaitHolder has everything kept when a holder that was silent at the start, or had no
+// room for anything, keeps something.
 func (d *daemon) awaitHolder(ctx context.Context) {
 	d.keep.await(ctx)
 	d.call(d.keepLate)
@@ -39,11 +40,14 @@ func (d *daemon) keepLate() {
 	}
 }
 
-// await returns when a silent holder has answered, or ctx ends.
+// await returns when a holder keeps something that did not, or ctx ends.
 func (k *keeping) await(ctx context.Context) {
 	for patience := openPatience; ctx.Err() == nil; patience = min(2*patience, keepPatience) {
 		attempt, cancel := context.WithTimeout(ctx, patience)
 		err := k.open(attempt)
+		if err != nil {
+			<-attempt.Done() // it may have said so at once
+		}
 		cancel()
 		if err == nil {
 			return

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -111,4 +112,41 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	require.NoError(t, third.reload())
 	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, patience, time.Millisecond)
 	assert.NotContains(t, storedBy(m), "socket/ffffff")
+}
+
+func TestAHolderThatHasNoRoomAtTheStartKeepsWhenItHas(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 0)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	l := s.lifeOf(t, m.Socket(), nil, "FDSTORE=20")
+	assert.Equal(t, status.HolderNone, l.status().Holder)
+	held := s.dial(t, "web")
+	requireEcho(t, held)
+	assert.EqualValues(t, 1, l.status().Connections.Unkept)
+	require.NoError(t, l.reload(), "which is no reason not to go on")
+
+	m.Resize(20)
+	require.Eventually(t, func() bool { return l.status().Connections.Kept == 1 }, 2*keepPatience, 10*time.Millisecond)
+	assert.Equal(t, status.HolderSystemd, l.status().Holder)
+	l.end(unix.SIGKILL)
+	s.live(t, m)
+	requireEcho(t, held)
+}
+
+// As after systemctl daemon-reload.
+func TestAStoreThatHasBecomeLargerIsMadeUseOf(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	k := &keeping{log: quiet, places: func(context.Context) (int, error) { return 20, nil }}
+	k.store.Store(fdstore.New(m.Notifier(), fdstore.Returned{}, fdstore.Options{Max: 1}))
+	_, err := k.push(t.Context(), nil, kept{Format: keptFormat, Current: keptGeneration{Number: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{stateName(1)}, storedBy(m))
+
+	k.places = func(context.Context) (int, error) { return 2, nil }
+	k.store.Load().Resize(2)
+	_, err = k.push(t.Context(), nil, kept{Format: keptFormat, Current: keptGeneration{Number: 2}})
+	require.ErrorContains(t, err, "1 of its 2 places", "it has not")
 }

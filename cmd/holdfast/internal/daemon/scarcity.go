@@ -38,6 +38,9 @@ func (d *daemon) tellScarcity() {
 	if d.live.vault == nil {
 		return
 	}
+	if d.scarce.said {
+		d.keep.resize(d.until, d.keep.store.Load()) // the vault grows into a larger one by itself
+	}
 	vault, unkept := d.live.vault.Stats(), d.engine.Status().Connections.Unkept
 	switch {
 	case !d.scarce.look(vault.Refused, unkept):

@@ -243,7 +243,7 @@ func (d *daemon) watch() {
 	if d.watchdogEvery > 0 {
 		d.serving.Go(func() { d.watchdog(ctx, d.watchdogEvery) })
 	}
-	if d.keep.silent.Load() {
+	if d.keep.mayOpen() {
 		d.serving.Go(func() { d.awaitHolder(ctx) })
 	}
 	if d.keep.client != nil {
