@@ -117,7 +117,7 @@ func (b *broom) clean(s *segment, dead int, away bool) bool {
 		} else if !b.sendAnew(s, e, away) {
 			return false
 		}
-		if !b.receiveHead(s) {
+		if !v.receiveHead(s, b.envelope) {
 			return false
 		}
 	}
@@ -189,9 +189,8 @@ func (b *broom) copyHead(s, to *segment, e entry) bool {
 	return true
 }
 
-// receiveHead takes the record at the head of a queue out of it.
-func (b *broom) receiveHead(s *segment) bool {
-	v, env := b.vault, b.envelope
+// receiveHead takes the record at the head of a queue out of it. s.mu is held.
+func (v *Vault) receiveHead(s *segment, env *envelope) bool {
 	n, errno := env.discard(s.out.Raw())
 	if errno != 0 {
 		v.breakOff(s, "receive", errno)

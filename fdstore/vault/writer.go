@@ -98,6 +98,7 @@ func (w *Writer) append(e entry) lack {
 		if errno == 0 {
 			s.append(e)
 			v.slots.place[e.slot].Store(inPlace + uint32(s.place))
+			w.receiveDead(s)
 			s.mu.Unlock()
 			return noLack
 		}
@@ -114,6 +115,20 @@ func (w *Writer) append(e entry) lack {
 	}
 	v.inFlight.Add(-int64(e.count))
 	return why
+}
+
+// receiveDead takes dead records out that are at the head of a queue, some more than are
+// sent: where connections are short the sweeper has nothing to do, and the sockets end
+// while the processor still has them in its caches.
+func (w *Writer) receiveDead(s *segment) {
+	const most = 2
+	for range most {
+		if s.broken || s.mirror.len() == 0 || w.vault.live(*s.mirror.at(0)) {
+			return
+		}
+		s.dead.Add(-1)
+		w.vault.receiveHead(s, w.envelope)
+	}
 }
 
 func (v *Vault) writeRecord(env *envelope, e entry) {

@@ -171,6 +171,20 @@ func TestAnyGoroutineDropsWhatAnyWriterHasKept(t *testing.T) {
 	assert.Zero(t, v.Stats().InFlight)
 }
 
+func TestShortConnectionsLeaveNothingToTheSweeper(t *testing.T) {
+	v := newVault(t, options())
+	w := v.Writer(0)
+	fd := int32(eventfd(t))
+	for range 100 { // less than what it is woken for
+		slot, _, ok := w.Take()
+		require.True(t, ok)
+		require.True(t, w.Keep(slot, fd, fd))
+		w.Drop(slot)
+		require.LessOrEqual(t, v.Queued(), 1)
+	}
+	assert.Equal(t, 2, v.Stats().InFlight)
+}
+
 func TestKeepingDoesNotAllocate(t *testing.T) {
 	v := newVault(t, options())
 	w := v.Writer(0)

@@ -99,8 +99,9 @@ func (a *slotAddr) set(ap netip.AddrPort) {
 	case ap.Addr().Is4():
 		a.family = unix.AF_INET
 	}
-	if zone, err := strconv.ParseUint(ap.Addr().Zone(), 10, 32); err == nil {
-		a.zone = uint32(zone)
+	if zone := ap.Addr().Zone(); zone != "" { // of an empty one the error would be allocated
+		n, _ := strconv.ParseUint(zone, 10, 32)
+		a.zone = uint32(n)
 	}
 }
 
