@@ -31,7 +31,7 @@ type connections struct {
 	log   *slog.Logger
 	left  []fdstore.Held    // by another process, not opened yet
 	vault *vault.Vault      // nil = none
-	found *vault.Found      // not gone on with yet; nil = nothing was left
+	found *vault.Found      // in the vault that was left, not gone on with yet; nil = there was none
 	notes map[uint32][]byte // beside it, by number
 	lost  int               // of those that were left, not counted yet
 
@@ -109,7 +109,7 @@ func (c *connections) attach(e *proxy.Engine, loops int) {
 }
 
 // waits tells whether connections of another process stand still.
-func (c *connections) waits() bool { return c.found != nil }
+func (c *connections) waits() bool { return c.found != nil && len(c.found.Kept) > 0 }
 
 // goOn has the engine go on with what was found, and count what was lost. Nothing has to
 // wait for those that were left any more.
@@ -117,7 +117,7 @@ func (c *connections) goOn(e *proxy.Engine) {
 	lost := c.lost
 	c.lost = 0
 	e.CountLost(lost)
-	if c.waits() {
+	if c.found != nil {
 		c.restoreTo(e, lost)
 	}
 	e.SetAside(0)
@@ -131,13 +131,13 @@ func (c *connections) restoreTo(e *proxy.Engine, lost int) {
 		kept[i] = relay.Kept(k)
 	}
 	done := e.Restore(kept, c.notes)
-	c.found, c.notes = nil, nil
 	pause := time.Since(c.since)
-	e.Paused(pause)
+	c.found, c.notes = nil, nil
 	if err := c.vault.Settle(); err != nil {
 		c.log.Warn("memory of another process is not given back", "error", err.Error())
 	}
 	if len(kept) > 0 {
+		e.Paused(pause)
 		c.log.Info("going on with connections of another process", "connections", done.Connections, "ended", done.Ended, "lost", done.Lost+lost, "pause", pause.Round(time.Millisecond))
 	}
 }
