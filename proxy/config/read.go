@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,9 +89,11 @@ func readInTime(ctx context.Context, file string) ([]byte, error) {
 	case c := <-done:
 		return c.data, c.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it does not come: %w", ctx.Err())
+		return nil, notComing(ctx.Err())
 	}
 }
+
+func notComing(err error) error { return fmt.Errorf("it does not come: %w", err) }
 
 // readLimited waits for who writes to a pipe, not longer than ctx lasts. Nothing bounds
 // the reading of another file.
@@ -108,9 +109,11 @@ func readLimited(ctx context.Context, file string) ([]byte, error) {
 		data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, context.DeadlineExceeded
-		case err != nil || !pipe || len(data) > 0 || ctx.Err() != nil:
-			return data, cmp.Or(err, ctx.Err())
+			return nil, notComing(context.DeadlineExceeded)
+		case err != nil || !pipe || len(data) > 0:
+			return data, err
+		case ctx.Err() != nil:
+			return nil, notComing(ctx.Err())
 		}
 		time.Sleep(pipePause) // nobody writes yet: a pipe has ended then
 	}
