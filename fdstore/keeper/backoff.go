@@ -2,9 +2,9 @@ package keeper
 
 import "time"
 
-// Clients wait in a queue while nothing runs, and connections that are kept stand still,
-// so the first pause is short, and none is long. What fails again and again must not take
-// the host's time.
+// Clients wait in a queue while nothing runs, and connections that are kept stand still:
+// what has run well is started again at once, and no pause is long. What fails again and
+// again must not take the host's time.
 var ( // tests that kill hundreds of processes change them
 	firstPause = 100 * time.Millisecond
 	mostPause  = time.Second
@@ -20,9 +20,12 @@ type backoff struct {
 
 // next is the pause after a process that has lived that long.
 func (b *backoff) next(lived time.Duration) time.Duration {
-	if b.pause == 0 || lived >= goodLife {
+	switch {
+	case lived >= goodLife:
+		b.pause = 0
+	case b.pause == 0:
 		b.pause = firstPause
-	} else {
+	default:
 		b.pause = min(2*b.pause, mostPause)
 	}
 	return b.pause

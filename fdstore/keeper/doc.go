@@ -54,8 +54,8 @@
 // # Life
 //
 // When the main process has ended, what is left in its process group is killed, and
-// the command is started again after 100 ms, twice that each time up to 1 s, and 100
-// ms again after 10 s of life. What is stored stays, until the keeper ends.
+// the command is started again: at once after 10 s of life, else after 100 ms, and twice
+// that each time up to 1 s. What is stored stays, until the keeper ends.
 //
 // A stop ends when the former main processes have ended, too. They get StopTimeout after
 // the end of the main one, and are killed then.

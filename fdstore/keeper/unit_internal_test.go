@@ -19,7 +19,9 @@ func TestThePauseDoublesUpToAMostAndBeginsAnewAfterAGoodLife(t *testing.T) {
 	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
 		assert.Equal(t, want*time.Millisecond, b.next(9*time.Second))
 	}
-	assert.Equal(t, 100*time.Millisecond, b.next(10*time.Second))
+	assert.Zero(t, b.next(10*time.Second))
+	assert.Zero(t, b.next(10*time.Second))
+	assert.Equal(t, 100*time.Millisecond, b.next(0))
 	assert.Equal(t, 200*time.Millisecond, b.next(0))
 }
 

@@ -42,8 +42,8 @@ sd_notify(3) with FDSTORE=1, LISTEN_FDS for what is kept, a watchdog. Any progra
 works under systemd works here as it is, and one that knows none of it is just run and
 restarted. The command must stay in the foreground.
 
-  restart   100 ms after its end, twice that each time, up to 1 s; 100 ms again when
-            it has run for 10 s. What it leaves in its process group is killed first.
+  restart   at once when it has run for 10 s, else after 100 ms, twice that each time, up
+            to 1 s. What it leaves in its process group is killed first.
   stop      by TERM, INT or QUIT, which is passed on to the command. A second one is
             passed on, too. After --stop-timeout the command is killed.
   others    HUP, USR1, USR2 and WINCH are passed on.
