@@ -40,6 +40,7 @@ func (s *service) Shutdown(sock.Peer) {
 func (s *service) Abandoned() {} // accepts again
 
 // Both sides of a handover; they are two processes in earnest.
+// After the answer to ShutdownOriginalNode both go their ways at once.
 func Example() {
 	dir, err := os.MkdirTemp("", "handover")
 	if err != nil {
@@ -58,7 +59,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	fmt.Println("original: exits,", <-original)
-	// Output:
+	// Unordered output:
 	// replacement: got tcp 127.0.0.1
 	// original: accepts no more
 	// original: ends its connections
