@@ -60,6 +60,7 @@ func (v *Vault) Parts() []byte  { return v.table.mem[pageSize:v.table.slabsAt] }
 // Offsets in it.
 const (
 	AtFormat     = atFormat
+	AtTried      = atTried
 	AtReadableBy = atReadableBy
 	AtSerial     = atSerial
 	AtUsedSlots  = atUsedSlots

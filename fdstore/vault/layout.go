@@ -52,6 +52,7 @@ const (
 	atOwner       = 64  // uint32, process ID; 0 = the directory is not valid
 	atSegment     = 68  // uint32, the last segment that was made
 	atUnsettled   = 72  // uint32, how often it was restored since it was last settled
+	atTried       = 80  // uint64, when that was done first; CLOCK_BOOTTIME, in nanoseconds
 	atSerial      = 128 // uint64, the last that was given out
 	atUsedSlots   = 192 // uint32, slots from this one on have never been used
 

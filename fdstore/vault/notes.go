@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -59,15 +60,18 @@ func (v *Vault) Notes() iter.Seq2[uint32, []byte] {
 	}
 }
 
-// written are the numbers of the notes with memory behind them. To look at another one
-// would give it some.
+// written are the numbers of the notes with memory behind them, or all where the system
+// does not tell. To look at another one would give it some.
 func (n *notes) written(yield func(uint32) bool) {
 	const each = pageSize / noteSize
 	t := n.table
 	for i := 0; i < t.notes; i += each {
 		data, err := unix.Seek(t.fd.Raw(), int64(t.note(uint32(i))), unix.SEEK_DATA)
-		if err != nil { // there is none from here on
+		switch {
+		case errors.Is(err, unix.ENXIO): // there is none from here on
 			return
+		case err != nil:
+			data = int64(t.note(uint32(i)))
 		}
 		i = int(data-int64(t.notesAt)) / noteSize
 		for j := i; j < min(i+each, t.notes); j++ {

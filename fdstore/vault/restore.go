@@ -137,8 +137,8 @@ func (p *parts) openTable(o Options) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := t.uint32At(atUnsettled).Add(1); int64(n) > int64(o.Attempts) {
-		return nil, errors.Join(fmt.Errorf("%w: %d processes have ended over restoring it", ErrUnreadable, n-1), t.unmap())
+	if err := t.try(o.Attempts); err != nil {
+		return nil, errors.Join(err, t.unmap())
 	}
 	return t, nil
 }

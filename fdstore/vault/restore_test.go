@@ -245,19 +245,28 @@ func TestAVaultThatIsNeverSettledIsGivenUp(t *testing.T) {
 	o.Attempts = 3
 	var c *net.TCPConn
 	held := died(t, o, func(v *vault.Vault) { c = keepClient(t, v, "kept") })
-	for n := range 2 * o.Attempts {
+	live := func(settles bool, ago time.Duration) {
 		v, found, err := vault.Restore(o, held)
 		require.NoError(t, err)
 		require.Len(t, ids(found), 1)
 		closeKept(found)
-		if n == o.Attempts-1 { // now it begins to count anew
+		if settles {
 			require.NoError(t, v.Settle())
 		}
+		tried := v.Header()[vault.AtTried:]
+		binary.NativeEndian.PutUint64(tried, binary.NativeEndian.Uint64(tried)-uint64(ago))
 		held = left(t, v)
+	}
+	for range 2 * o.Attempts { // within a moment, which says nothing
+		live(false, 0)
+	}
+	live(true, time.Hour) // now it begins to count anew
+	for range o.Attempts {
+		live(false, 40*time.Second)
 	}
 	_, found, err := vault.Restore(o, held)
 	require.ErrorIs(t, err, vault.ErrUnreadable)
-	assert.ErrorContains(t, err, "3 processes have ended over restoring it")
+	assert.ErrorContains(t, err, "3 processes have ended over restoring it, in 2m0s")
 	require.Len(t, found.Lost, 1)
 	assertReset(t, c)
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSlab means that all slabs of the table are taken, by this process or by a
-// former one whose vault has not been settled.
+// ErrNoSlab means that all slabs of the table are taken, by this process or by former
+// ones from which it has adopted them, or has not settled.
 var ErrNoSlab = errors.New("the vault has no slab left")
 
 // slabs hands out the slabs of the table, with a mark in it for each.
@@ -25,8 +25,8 @@ func newSlabs(t *table) slabs {
 	return slabs{table: t, left: map[int]bool{}}
 }
 
-// Slab takes 1 MiB of the table for as long as the process lives, zero in the
-// beginning. Another process can adopt it by its number. The error is ErrNoSlab.
+// Slab takes 1 MiB of the table, zero in the beginning, for the life of this process and
+// of those after it that adopt it by its number. The error is ErrNoSlab.
 func (w *Writer) Slab() (memory []byte, number uint32, err error) {
 	i, ok := w.vault.slabs.take()
 	if !ok {
@@ -53,7 +53,7 @@ func (w *Writer) AdoptSlab(number uint32) (memory []byte, ok bool) {
 // lives left in slabs that were not adopted, and the notes and the common page are in
 // this program's format. The memory goes back to the system.
 func (v *Vault) Settle() error {
-	v.table.uint32At(atUnsettled).Store(0)
+	v.table.tried()
 	v.table.uint32At(atUserFormat).Store(v.o.Format)
 	v.table.uint32At(atUserReaders).Store(v.o.ReadBy)
 	if err := v.slabs.settle(); err != nil {

@@ -17,7 +17,7 @@ func (v *Vault) Stats() Stats {
 		Kept:     int(v.kept.Load()),
 		InFlight: int(v.inFlight.Load()),
 		Refused:  v.refused.Load(),
-		Lacking:  lackText[v.lack.Load()],
+		Lacking:  v.lacking(),
 		Bytes:    v.table.bytes(),
 	}
 	for s := range v.segments {

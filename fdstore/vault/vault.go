@@ -25,7 +25,7 @@ type Vault struct {
 	inFlight atomic.Int64 // descriptors in all queues
 	kept     atomic.Int64 // live records
 	refused  atomic.Uint64
-	lack     atomic.Int32 // why the last of them was; a lack
+	lack     atomic.Int32 // why the last of them was, an errno
 	capacity atomic.Int32 // records that a segment is given at most
 
 	ready  chan *segment             // with room, and used by nobody

@@ -16,7 +16,8 @@ import (
 //	w.Drop(slot)
 //	… // shut down and close the descriptors
 //
-// Take, Keep and Drop do not allocate, and wait for nobody.
+// Take, Keep and Drop do not allocate, and wait for nobody. Keep may close the last copies
+// of what was dropped: where that is a socket, SO_LINGER must not be set on it.
 type Writer struct {
 	vault    *Vault
 	envelope *envelope
@@ -29,7 +30,7 @@ type Writer struct {
 func (w *Writer) Take() (slot uint32, memory []byte, ok bool) {
 	slot, ok = w.vault.slots.take()
 	if !ok {
-		w.vault.refuse(ofSlots)
+		w.vault.refuse(lacksSlots)
 		return 0, nil, false
 	}
 	memory = w.vault.table.memory(slot)
@@ -51,7 +52,7 @@ func (w *Writer) Keep(slot uint32, a, b int32) bool {
 	// a record is freed by the next process.
 	v.table.serial(slot).Store(e.serial)
 	w.envelope.control.fds = [mostFDs]int32{a, b}
-	if why := w.append(e); why != noLack {
+	if why := w.append(e); why != 0 {
 		v.refuse(why)
 		v.slots.give(slot)
 		return false
@@ -84,13 +85,14 @@ func (v *Vault) reserve(count int32) bool {
 	return false
 }
 
-// append sends the record with the descriptors that are in the envelope.
-func (w *Writer) append(e entry) lack {
+// append sends the record with the descriptors that are in the envelope. The error is one
+// of those in lack.go.
+func (w *Writer) append(e entry) unix.Errno {
 	v := w.vault
 	if !v.reserve(e.count) {
-		return ofFlight
+		return lacksFlight
 	}
-	why := ofSegments
+	why := lacksSegments
 	v.writeRecord(w.envelope, e)
 	for w.lock() {
 		s := w.segment
@@ -100,15 +102,15 @@ func (w *Writer) append(e entry) lack {
 			v.slots.place[e.slot].Store(inPlace + uint32(s.place))
 			w.receiveDead(s)
 			s.mu.Unlock()
-			return noLack
+			return 0
 		}
 		if errno == unix.EAGAIN {
 			v.learn(s)
 		}
 		s.mu.Unlock()
 		if errno != unix.EAGAIN {
-			v.short.Store(true) // more is in flight than the kernel lets (ETOOMANYREFS)
-			why = ofFlight
+			v.short.Store(true) // as ETOOMANYREFS says, or it does no harm
+			why = errno
 			break
 		}
 		w.letGo()

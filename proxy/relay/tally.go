@@ -7,7 +7,7 @@ import "sync/atomic"
 type tally struct {
 	clients atomic.Int64
 	kept    atomic.Pointer[atomic.Int64] // the same, where the next process finds it; nil = nowhere
-	known   int64                        // what was there when the vault was let go; Relay.noting is held
+	known   int64                        // what was there when the vault was let go, 0 before; Relay.noting is held
 }
 
 // add counts a client, in any loop.
@@ -28,12 +28,16 @@ func raise(kept *atomic.Int64, n int64) {
 	}
 }
 
-// keep goes on with what another process has counted, and counts there, too. Clients may
-// be accepted meanwhile.
-func (t *tally) keep(kept *atomic.Int64) {
-	t.clients.Add(kept.Load() - t.known)
+// begin counts in a new note, too. Clients may be accepted meanwhile.
+func (t *tally) begin(kept *atomic.Int64) {
 	t.kept.Store(kept)
 	raise(kept, t.clients.Load())
+}
+
+// goOn does so in a note that another process has left, with what is there.
+func (t *tally) goOn(kept *atomic.Int64) {
+	t.clients.Add(kept.Load() - t.known)
+	t.begin(kept)
 }
 
 // letGo leaves the count to another process. This one may get it back.
@@ -66,14 +70,13 @@ func (r *Relay) keepTally(v Vault, s *Socket) {
 	if _, kept := r.tallies[s]; kept {
 		return
 	}
-	number, ok := r.leftTallies[s.id]
-	if !ok {
-		number, ok = Note{Kind: OfSocket, Socket: s.id, Label: s.label}.leave(v)
-	}
-	if ok {
+	if number, ok := r.leftTallies[s.id]; ok {
 		delete(r.leftTallies, s.id)
 		r.tallies[s] = number
-		s.tally.keep(v.Counter(number))
+		s.tally.goOn(v.Counter(number))
+	} else if number, ok := (Note{Kind: OfSocket, Socket: s.id, Label: s.label}).leave(v); ok {
+		r.tallies[s] = number
+		s.tally.begin(v.Counter(number))
 	}
 }
 

@@ -64,6 +64,20 @@ func TestAnOriginalThatGoesOnCountsNobodyTwice(t *testing.T) {
 	assert.Equal(t, map[uint64][]int64{1: {5}}, s.tallies())
 }
 
+// The one that was let go could not be read.
+func TestTheCountGoesOnInANewVault(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	s, another := newShelf(t, 100), newShelf(t, 100)
+	r := newRig(t, setup{vault: s}, b.address)
+	r.clients(3)
+	r.letGo()
+	r.relay.Serve(r.socket)
+	r.clients(2)
+	r.relay.Attach([]Vault{another, another}, another.common, nil)
+	assert.EqualValues(t, 5, r.socket.Accepted())
+	assert.Equal(t, map[uint64][]int64{1: {5}}, another.tallies())
+}
+
 func TestWithoutRoomForItsNoteASocketIsCountedInThisProcess(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	s := newShelf(t, 100)
@@ -128,7 +142,7 @@ func TestNoClientIsMissingInACountThatSeveralLoopsKeep(t *testing.T) {
 			}
 		})
 	}
-	c.keep(kept)
+	c.goOn(kept)
 	loops.Wait()
 	assert.EqualValues(t, 4*each+100, kept.Load())
 	assert.EqualValues(t, 4*each+100, c.clients.Load())
