@@ -246,13 +246,19 @@ func flood(c net.Conn) {
 	}
 }
 
-// awaitStall returns when no byte goes to a client any more.
+// awaitStall returns when no client takes a byte any more, and each is owed some.
 func (r *rig) awaitStall() {
 	r.t.Helper()
 	eventually(r.t, "every connection stalls", func() bool {
-		before := r.relay.Stats().BytesOut
-		time.Sleep(100 * time.Millisecond) // a rate is what is looked at
-		return r.relay.Stats().BytesOut == before && before > 0
+		before, pairs, stalled := r.relay.Stats().BytesOut, 0, 0
+		r.eachPair(func(p *pair) {
+			pairs++
+			if p.flow[server].owes() && !p.side[client].writable {
+				stalled++
+			}
+		})
+		time.Sleep(100 * time.Millisecond) // a rate is looked at, too
+		return pairs > 0 && stalled == pairs && r.relay.Stats().BytesOut == before
 	})
 }
 

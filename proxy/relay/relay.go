@@ -34,13 +34,12 @@ type Relay struct {
 	ephemeral     uint16        // first port that connecting sockets are given
 	headerTimeout time.Duration // headerTimeout; shorter in tests
 
-	vaults      atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
-	keeping     atomic.Bool             // new connections are kept there
-	noting      sync.Mutex
-	noted       map[*use]Vault        // that have a note; noting is held
-	tallies     map[*Socket]uint32    // the notes of those that have one; noting is held
-	leftTallies map[uint64]uint32     // likewise by id, of sockets of another process; noting is held
-	before      atomic.Pointer[count] // by former processes; nil = not known yet
+	vaults  atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
+	keeping atomic.Bool             // new connections are kept there
+	noting  sync.Mutex
+	noted   map[*use]Vault // that have a note; noting is held
+	tallies tallies
+	before  atomic.Pointer[count] // by former processes; nil = not known yet
 
 	reporting atomic.Bool
 	unlogged  atomic.Int64
@@ -52,7 +51,8 @@ type Relay struct {
 // New starts the loops of a relay that serves nothing yet.
 func New(o Options) (*Relay, error) {
 	r := &Relay{
-		options: o, began: time.Now(), noted: make(map[*use]Vault), tallies: make(map[*Socket]uint32), leftTallies: make(map[uint64]uint32), descriptors: math.MaxInt,
+		options: o, began: time.Now(), descriptors: math.MaxInt,
+		noted: make(map[*use]Vault), tallies: newTallies(),
 		headerTimeout: headerTimeout, ephemeral: firstEphemeral(),
 		ends: make(chan End, 1024), events: make(chan event, 256), written: make(chan struct{}),
 	}

@@ -42,9 +42,9 @@ func (r *Relay) Restore(kept []Kept, uses map[uint32]Use) Restored {
 }
 
 // share gives each loop as many connections as another.
-func (r *Relay) share(kept []Kept) ([][]Kept, *left) {
+func (r *Relay) share(kept []Kept) ([][]Kept, *leftovers) {
 	shares := make([][]Kept, len(r.loops))
-	left := newLeft()
+	left := newLeftovers()
 	doubles := doubles{}
 	next := 0
 	for _, k := range kept {
@@ -98,7 +98,7 @@ func (r *restoring) count(err error) {
 var errEnding = errors.New("it was being ended")
 
 // restore makes a pair of what was left of one connection. After an error it is ended.
-func (l *loop) restore(k Kept, u *use, left *left) error {
+func (l *loop) restore(k Kept, u *use, left *leftovers) error {
 	s := slotIn(k.Memory)
 	if u == nil {
 		l.dismiss(k)

@@ -11,7 +11,7 @@ import (
 )
 
 // resumeOpen goes on with a connection in the middle of its streams.
-func (l *loop) resumeOpen(p *pair, left *left) error {
+func (l *loop) resumeOpen(p *pair, left *leftovers) error {
 	for i := range p.side {
 		s := &p.side[i]
 		if s.fd < 0 {
@@ -71,7 +71,7 @@ func (l *loop) endpointOf(p *pair) *upstream.Endpoint {
 
 // resumeFlow finds out what a flow owes. After an error its pipe is nobody's: others must
 // not get what is in it.
-func (l *loop) resumeFlow(p *pair, from int, left *left) error {
+func (l *loop) resumeFlow(p *pair, from int, left *leftovers) error {
 	err := l.findOwed(p, from, left)
 	if err != nil {
 		l.dropPipe(p, &p.flow[from])
@@ -79,7 +79,7 @@ func (l *loop) resumeFlow(p *pair, from int, left *left) error {
 	return err
 }
 
-func (l *loop) findOwed(p *pair, from int, left *left) error {
+func (l *loop) findOwed(p *pair, from int, left *leftovers) error {
 	f, kept, src, dst := &p.flow[from], &p.kept.flow[from], &p.side[from], &p.side[1-from]
 	if n := atomic.LoadUint32(&kept.pipe); n != 0 {
 		one, ok := left.pipes.take(n - 1)
@@ -148,7 +148,7 @@ func taken(kept *slotFlow, src *side) (at int64, known bool, err error) {
 }
 
 // resumePipe goes on with a flow whose bytes are in a pipe.
-func (l *loop) resumePipe(p *pair, from int, at int64, left *left) error {
+func (l *loop) resumePipe(p *pair, from int, at int64, left *leftovers) error {
 	f, kept, src, dst := &p.flow[from], &p.kept.flow[from], &p.side[from], &p.side[1-from]
 	q, err := pending(f.pipe.fd)
 	if err != nil {
@@ -184,7 +184,7 @@ func (l *loop) resumePipe(p *pair, from int, at int64, left *left) error {
 }
 
 // resumePour goes on with a flow whose bytes were on their way from a buffer into a pipe.
-func (l *loop) resumePour(p *pair, from int, at int64, left *left) error {
+func (l *loop) resumePour(p *pair, from int, at int64, left *leftovers) error {
 	if err := l.resumeBuffer(p, from, at, p.kept.flow[from].start, left); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (l *loop) resumePour(p *pair, from int, at int64, left *left) error {
 
 // resumeBuffer goes on with a flow whose bytes are in the buffer that the other process
 // has read them to.
-func (l *loop) resumeBuffer(p *pair, from int, at, sent int64, left *left) error {
+func (l *loop) resumeBuffer(p *pair, from int, at, sent int64, left *leftovers) error {
 	f, kept := &p.flow[from], &p.kept.flow[from]
 	if kept.start > sent || sent > at || uint64(at-kept.start) > bufferSize { // the difference of two garbled ones may be below zero
 		return fmt.Errorf("%d bytes were read, %d written, and its buffer begins at %d", at, sent, kept.start)

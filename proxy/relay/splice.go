@@ -36,7 +36,8 @@ const (
 	leastPipe = 64 << 10
 	// mostPipes bounds the wide pipes of all loops together, within that share.
 	mostPipes = 240
-	// slimSize is what two pages take, which the kernel always gives.
+	// slimSize is what two pages take, which the kernel always gives. Where pages are
+	// larger than 4 KiB they take more.
 	slimSize = 8 << 10
 	// smallSplice and smallAfter: this many splices in a row below this size end
 	// the bulk mode.
@@ -169,7 +170,8 @@ func newPipe(kind pipeKind) (int32, error) {
 	return int32(fd), err
 }
 
-// kindOf tells the kind of a pipe that another process has made.
+// kindOf tells the kind of a pipe that another process has made. Where two pages are large
+// enough to be wide they may be.
 func kindOf(fd int32) pipeKind {
 	if size, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && size >= leastPipe {
 		return wide

@@ -45,6 +45,16 @@ func (t *tally) letGo() {
 	t.known = t.kept.Swap(nil).Load()
 }
 
+// tallies are the notes of all of them; Relay.noting is held.
+type tallies struct {
+	kept map[*Socket]uint32
+	left map[uint64]uint32 // by id of the socket, by another process
+}
+
+func newTallies() tallies {
+	return tallies{make(map[*Socket]uint32), make(map[uint64]uint32)}
+}
+
 // findTallies finds what another process has left.
 func (r *Relay) findTallies(v Vault, notes map[uint32][]byte) {
 	r.noting.Lock()
@@ -55,36 +65,36 @@ func (r *Relay) findTallies(v Vault, notes map[uint32][]byte) {
 			continue
 		}
 		// A socket that drains may be in service again beside that: it has two.
-		if other, twice := r.leftTallies[n.Socket]; twice {
+		if other, twice := r.tallies.left[n.Socket]; twice {
 			v.Counter(other).Add(v.Counter(number).Load())
 			v.DropNote(number)
 			continue
 		}
-		r.leftTallies[n.Socket] = number
+		r.tallies.left[n.Socket] = number
 	}
 }
 
 // keepTally has the clients of a socket counted where the next process finds it, if there
 // is room. noting is held.
 func (r *Relay) keepTally(v Vault, s *Socket) {
-	if _, kept := r.tallies[s]; kept {
+	if _, kept := r.tallies.kept[s]; kept {
 		return
 	}
-	if number, ok := r.leftTallies[s.id]; ok {
-		delete(r.leftTallies, s.id)
-		r.tallies[s] = number
+	if number, ok := r.tallies.left[s.id]; ok {
+		delete(r.tallies.left, s.id)
+		r.tallies.kept[s] = number
 		s.tally.goOn(v.Counter(number))
 	} else if number, ok := (Note{Kind: OfSocket, Socket: s.id, Label: s.label}).leave(v); ok {
-		r.tallies[s] = number
+		r.tallies.kept[s] = number
 		s.tally.begin(v.Counter(number))
 	}
 }
 
 // dropTally forgets a socket that is gone. noting is held.
 func (r *Relay) dropTally(s *Socket) {
-	if number, kept := r.tallies[s]; kept {
+	if number, kept := r.tallies.kept[s]; kept {
 		s.tally.letGo()
-		delete(r.tallies, s)
+		delete(r.tallies.kept, s)
 		r.anyVault().DropNote(number)
 	}
 }
@@ -93,17 +103,17 @@ func (r *Relay) dropTally(s *Socket) {
 func (r *Relay) dropLeftTallies() {
 	r.noting.Lock()
 	defer r.noting.Unlock()
-	for _, number := range r.leftTallies {
+	for _, number := range r.tallies.left {
 		r.anyVault().DropNote(number)
 	}
-	clear(r.leftTallies)
+	clear(r.tallies.left)
 }
 
 // letGoTallies leaves them to another process. noting is held.
 func (r *Relay) letGoTallies() {
-	for s := range r.tallies {
+	for s := range r.tallies.kept {
 		s.tally.letGo()
 	}
-	clear(r.tallies)
-	clear(r.leftTallies)
+	clear(r.tallies.kept)
+	clear(r.tallies.left)
 }

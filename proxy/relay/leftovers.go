@@ -31,15 +31,15 @@ func discard(v Vault, k Kept) {
 	}
 }
 
-// left is what another process has left beside its connections, for these to find again,
-// in whatever loop.
-type left struct {
+// leftovers are what another process has left beside its connections, for these to find
+// again, in whatever loop.
+type leftovers struct {
 	pipes   leftPipes
 	buffers leftBuffers
 }
 
-func newLeft() *left {
-	return &left{leftPipes{fds: make(map[uint32]int32)}, leftBuffers{inUse: make(map[uint32]uint64)}}
+func newLeftovers() *leftovers {
+	return &leftovers{leftPipes{fds: make(map[uint32]int32)}, leftBuffers{inUse: make(map[uint32]uint64)}}
 }
 
 // leftPipes are the pipes.
@@ -53,8 +53,11 @@ func (p *leftPipes) take(number uint32) (pipe, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fd, ok := p.fds[number]
+	if !ok {
+		return noPipe, false
+	}
 	delete(p.fds, number)
-	return pipe{fd, number, kindOf(fd)}, ok
+	return pipe{fd, number, kindOf(fd)}, true
 }
 
 // close closes those that no connection has.
