@@ -109,11 +109,11 @@ func (l *loop) begin(a arrival) {
 	p := l.pairs.take(l.serial)
 	p.use, p.peer, p.family = a.use, a.peer, a.family
 	p.kept, p.number = a.slot, a.number
-	if l.vault != nil && p.kept == nil {
-		l.counters.unkept.Add(1)
-	}
 	p.side[client] = side{fd: a.client, tcp: a.use.socket.tcp, writable: true}
 	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
+	if l.vault != nil && p.kept == nil {
+		l.beginUnkept(p)
+	}
 	p.opened, p.active = l.now, l.now
 	p.phase = accepted
 	if p.use.service.IdleTimeout > 0 {

@@ -49,7 +49,7 @@ func (r *Relay) anyVault() Vault {
 
 func (l *loop) attach(v Vault) {
 	l.vault, l.shared = v, newSharedMemory(l.relay, v)
-	l.pairs.each(func(*pair) { l.counters.unkept.Add(1) }) // none is kept: nothing was, before
+	l.pairs.each(l.beginUnkept) // none is kept: nothing was, before
 	l.describeUses()
 }
 

@@ -40,10 +40,10 @@ func (l *loop) rekeep(p *pair) {
 			p.kept, p.number = s, another
 		}
 	}
-	if p.kept == nil {
-		l.counters.unkept.Add(1)
-	}
 	l.vault.Drop(number) // not before: two may be found, but not none
+	if p.kept == nil {
+		l.beginUnkept(p)
+	}
 }
 
 // unkeep takes a pair out of the vault.
@@ -53,13 +53,16 @@ func (l *loop) unkeep(p *pair) {
 		l.vault.Drop(p.number)
 		p.kept = nil
 	case l.vault != nil:
-		l.counters.unkept.Add(-1)
+		l.endUnkept(p)
 	}
 }
 
 // keepOpen notes that both sides are connected, before the first byte moves.
 func (l *loop) keepOpen(p *pair) {
 	if p.kept == nil {
+		if l.vault != nil {
+			p.resetAtDeath(true) // the server's side may be another socket by now
+		}
 		return
 	}
 	for i := range p.side {

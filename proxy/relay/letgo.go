@@ -30,7 +30,9 @@ func (l *loop) letGo() {
 	l.pairs.each(func(p *pair) {
 		if p.kept != nil {
 			l.forget(p)
+			return
 		}
+		l.endUnkept(p)
 	})
 	for kind := range l.shared.pipes {
 		for _, one := range l.shared.pipes[kind].free {
@@ -38,7 +40,6 @@ func (l *loop) letGo() {
 		}
 	}
 	l.shared, l.vault, l.ready = memory{}, nil, ready{}
-	l.counters.unkept.Store(0)
 	l.publish()
 	l.total = nil
 }

@@ -55,14 +55,15 @@ func setAccepted(fd int32, tcp bool) {
 		return
 	}
 	setTCP(fd)
-	setLinger(fd)
+	clearLinger(fd)
 }
 
-// setLinger clears SO_LINGER, which a received listening socket may hand down:
+// clearLinger clears SO_LINGER, which a received listening socket may hand down:
 // with it close(2) would hold up the loop, or reset what is to end in order.
-func setLinger(fd int32) {
-	var off unix.Linger
-	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(&off)), unsafe.Sizeof(off), 0)
+func clearLinger(fd int32) { setLinger(fd, unix.Linger{}) }
+
+func setLinger(fd int32, l unix.Linger) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(&l)), unsafe.Sizeof(l), 0)
 }
 
 func setInt(fd int32, level, name, value int) {

@@ -51,3 +51,14 @@ func (p *plan) lookedReset() bool {
 	}
 	return true
 }
+
+// wasReset tells whether both peers have heard that the connection was cut.
+func (p *plan) wasReset() bool {
+	networks := [2]string{p.route.network, p.route.to}
+	for i, o := range p.outcome {
+		if o != nil && networks[i] == "tcp" && p.resets == nobody && isEnd(o.end) && o.received < p.ends[1-i].size && !isReset(o.refusal) { // a write has eaten the error
+			return false
+		}
+	}
+	return p.lookedReset()
+}

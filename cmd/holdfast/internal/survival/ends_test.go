@@ -32,7 +32,11 @@ func (h *house) runClient(p *plan) {
 	}}
 	d.SetMultipathTCP(p.mptcp)
 	c, err := d.DialContext(context.Background(), p.route.network, p.route.address)
-	if err != nil {
+	switch {
+	case isReset(err) && (p.mptcp || h.tolerates != nil): // accepted, not kept, and killed before connect has returned
+		h.over(p, client, outcome{end: err, refusal: err})
+		return
+	case err != nil:
 		h.failed(p, fmt.Errorf("connect: %w", err))
 		return
 	}

@@ -34,6 +34,7 @@ type house struct {
 	lives    []*life      // the last ones
 	counts   counts
 	nextPlan atomic.Uint64
+	mptcp    atomic.Int64 // how many plans ask for Multipath TCP
 	mu       sync.Mutex
 	plans    map[uint64]*plan // that are not judged yet
 	failures int
@@ -101,6 +102,9 @@ func (h *house) newPlan(r *rand.Rand, most int64, by ...*route) *plan {
 		by = h.routes
 	}
 	p := newPlan(r, h.nextPlan.Add(1), by[r.IntN(len(by))], most)
+	if p.mptcp {
+		h.mptcp.Add(1)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.plans[p.id] = p

@@ -89,7 +89,7 @@ func TestKilledWhileThereIsNoRoomNoByteIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
-			h.tolerates = func(*plan) bool { return true } // who is not kept ends with the process
+			h.tolerates = (*plan).wasReset // who is not kept ends with the process
 			l := h.start(few)
 			tr := h.traffic(60, 1<<20)
 			tr.end(h.killTimes(20, l, 150*time.Millisecond, few))
