@@ -65,6 +65,10 @@ func (e *Engine) Connections() (active, accepted int64) {
 	return s.Active, s.Accepted
 }
 
+// Unkept is how many of those that are alive end with this process, although there is a
+// vault.
+func (e *Engine) Unkept() int64 { return e.relay.Stats().Unkept }
+
 // Turn returns when each event loop has turned once more, or with ctx's error.
 func (e *Engine) Turn(ctx context.Context) error { return e.relay.Turn(ctx) }
 

@@ -173,6 +173,7 @@ func TestAFullStoreLeavesConnectionsUnkeptUntilThereIsRoom(t *testing.T) {
 	assert.Equal(t, len(slots), v.Stats().Kept)
 	assert.EqualValues(t, 1, v.Stats().Refused)
 	assert.Contains(t, v.Stats().Lacking, "segment")
+	assert.True(t, v.Stats().OfStore)
 	assert.Equal(t, 2, v.Stats().Segments)
 	var full *fdstore.FullError
 	require.ErrorAs(t, v.Grow(t.Context()), &full)

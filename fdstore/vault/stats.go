@@ -8,6 +8,7 @@ type Stats struct {
 	InFlight int    // descriptors in all queues, live and dead
 	Refused  uint64 // calls of Take and Keep that found no room, since the start
 	Lacking  string // what the last of them found too little of, for people; "" = there was none
+	OfStore  bool   // those were segments, for which a larger store has room
 	Bytes    int64  // of memory behind the table
 }
 
@@ -18,6 +19,7 @@ func (v *Vault) Stats() Stats {
 		InFlight: int(v.inFlight.Load()),
 		Refused:  v.refused.Load(),
 		Lacking:  v.lacking(),
+		OfStore:  v.lack.Load() == int32(lacksSegments),
 		Bytes:    v.table.bytes(),
 	}
 	for s := range v.segments {

@@ -123,6 +123,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	a, b := newConn(t).raw()
 	require.False(t, w.Keep(slot, a, b))
 	assert.Contains(t, v.Stats().Lacking, "in flight")
+	assert.False(t, v.Stats().OfStore)
 	slot, _, _ = w.Take()
 	require.True(t, w.Keep(slot, a, -1))
 	assert.Equal(t, 5, v.Stats().InFlight)

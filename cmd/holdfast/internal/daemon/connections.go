@@ -171,7 +171,7 @@ func (d *daemon) openConnections(g *generation) {
 // again.
 func (d *daemon) entrustConnections() {
 	store := d.keep.store.Load()
-	err := d.keep.inRoom(d.until, store, func() error { return d.live.entrust(d.until, store) })
+	err := d.keep.noteFull(d.live.entrust(d.until, store))
 	if err != nil && !d.live.unheld.Load() {
 		d.log.Error("connections end with this process", "error", err.Error())
 	}

@@ -54,7 +54,7 @@ type daemon struct {
 	sockets holding
 	keep    *keeping
 	live    connections
-	scarce  scarcity // of room to keep them
+	short   shortage // of room to keep them
 	idle    idleWatch
 	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
 
@@ -118,7 +118,7 @@ func (d *daemon) run(signals *signals) {
 				if d.unkept || d.live.unheld.Load() || len(d.live.left) > 0 {
 					d.keepLate()
 				}
-				d.tellScarcity()
+				d.tellShortage()
 			}
 			d.tellStatus()
 		}

@@ -48,13 +48,14 @@ type keeping struct {
 	client   *keeper.Client                // nil = the holder is no keeper
 	untried  atomic.Pointer[fdstore.Store] // the one to be tried
 	renewed  func() *fdstore.Store         // makes one for a keeper that has nothing
-	places   places                        // of the holder's store; nil = they are as many as at the start
+	capacity capacity                      // of the holder's store; nil = it is what it was at the start
+	full     chan struct{}                 // something had no room there: see followCapacity
 	removals removals
 }
 
 // newKeeping keeps nothing until find. It takes the keeper out of the environment.
 func newKeeping(notify *systemd.Notifier, log *slog.Logger) *keeping {
-	return &keeping{log: log, notify: notify, identity: holderIdentity(notify), client: keeper.ClientFromEnv()}
+	return &keeping{log: log, notify: notify, identity: holderIdentity(notify), client: keeper.ClientFromEnv(), full: make(chan struct{}, 1)}
 }
 
 // find finds out whether there is a holder, before until ends. back is what it has
@@ -68,8 +69,8 @@ func (k *keeping) find(until context.Context, back fdstore.Returned) {
 	most := systemd.StoreFromEnv()
 	k.promised = most > 0 || len(back.Known)+len(back.Foreign)+len(back.Stale) > 0
 	if k.client == nil {
-		k.places = placesOfUnit
-		if now, err := k.places(ctx); err == nil {
+		k.capacity = capacityOfUnit
+		if now, err := k.capacity(ctx); err == nil {
 			k.promised = k.promised || now > 0
 			most = max(1, now)
 		}
@@ -170,7 +171,7 @@ func (k *keeping) push(ctx context.Context, sockets []activation.Socket, state k
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepPatience)
 	defer cancel()
-	return names, k.inRoom(ctx, store, func() error { return store.Push(ctx, entries...) })
+	return names, k.noteFull(store.Push(ctx, entries...))
 }
 
 // remove takes descriptors out of the holder's hands. Names of what it has not are

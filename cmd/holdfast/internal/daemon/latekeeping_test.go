@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -133,20 +132,4 @@ func TestAHolderThatHasNoRoomAtTheStartKeepsWhenItHas(t *testing.T) {
 	l.end(unix.SIGKILL)
 	s.live(t, m)
 	requireEcho(t, held)
-}
-
-// As after systemctl daemon-reload.
-func TestAStoreThatHasBecomeLargerIsMadeUseOf(t *testing.T) {
-	t.Parallel()
-	m := storetest.Start(t, 20)
-	k := &keeping{log: quiet, places: func(context.Context) (int, error) { return 20, nil }}
-	k.store.Store(fdstore.New(m.Notifier(), fdstore.Returned{}, fdstore.Options{Max: 1}))
-	_, err := k.push(t.Context(), nil, kept{Format: keptFormat, Current: keptGeneration{Number: 1}})
-	require.NoError(t, err)
-	assert.Equal(t, []string{stateName(1)}, storedBy(m))
-
-	k.places = func(context.Context) (int, error) { return 2, nil }
-	k.store.Load().Resize(2)
-	_, err = k.push(t.Context(), nil, kept{Format: keptFormat, Current: keptGeneration{Number: 2}})
-	require.ErrorContains(t, err, "1 of its 2 places", "it has not")
 }

@@ -19,10 +19,16 @@ var errOffering = errors.New("another process is taking over: ask again in a mom
 
 // Reload reads the configuration again and puts it into service. It returns when that
 // is done or refused. Reloads are done one after the other, in the order in which they
-// are asked for. It may be called from any goroutine; a reload that has begun goes on
+// are asked for. One that the store has no room for is done again if that turns out to
+// be larger by now. It may be called from any goroutine; a reload that has begun goes on
 // when ctx ends.
 func (d *daemon) Reload(ctx context.Context) (done status.Reload, err error) {
-	if !d.callWithin(ctx, func() { done, err = d.reload() }) {
+	once := func() bool { return d.callWithin(ctx, func() { done, err = d.reload() }) }
+	ran := once()
+	if ran && d.keep.hasGrown(ctx, err) {
+		ran = once()
+	}
+	if !ran {
 		return status.Reload{}, cmp.Or(ctx.Err(), errStopping)
 	}
 	if err != nil {

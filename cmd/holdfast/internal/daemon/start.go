@@ -229,7 +229,7 @@ func (d *daemon) lastResort(last keptGeneration, units, stored *activation.Sourc
 }
 
 // watch looks after the service manager's watchdog, where there is one, after who
-// keeps, and after a program whose sockets were adopted, until unwatch.
+// keeps and how much, and after a program whose sockets were adopted, until unwatch.
 func (d *daemon) watch() {
 	if d.unwatch != nil {
 		return
@@ -245,6 +245,9 @@ func (d *daemon) watch() {
 	}
 	if d.keep.mayOpen() {
 		d.serving.Go(func() { d.awaitHolder(ctx) })
+	}
+	if d.keep.capacity != nil {
+		d.serving.Go(func() { d.keep.followCapacity(ctx) })
 	}
 	if d.keep.client != nil {
 		d.serving.Go(func() { d.followKeeper(ctx) })
