@@ -136,6 +136,8 @@ func (a *agent) do(r request) (reply answer, err error) {
 	case "follow": // ends with the process
 		go a.client.Follow(context.Background(), func() { a.renewed.Add(1) })
 		return reply, nil
+	case "files": // that it may open
+		return reply, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(r.Count), Max: uint64(r.Count)})
 	case "answers":
 		return answer{Text: strconv.FormatBool(a.client.Answers())}, nil
 	case "renewed":

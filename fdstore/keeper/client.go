@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,7 @@ import (
 type Client struct {
 	address string
 	id      atomic.Pointer[string] // of the keeper that started the process, or of the last that Follow has seen
-	gone    atomic.Bool            // that one, and Follow has seen no other yet
+	gone    atomic.Bool            // nobody answers, or he who does has not got everything yet
 }
 
 // ClientFromEnv makes the Client that $KEEPER_SOCKET and $KEEPER_ID are for, nil when
@@ -86,8 +87,10 @@ func (c *Client) IsParent(ctx context.Context) bool {
 	return err == nil && keeper.PID == os.Getppid()
 }
 
-// Answers tells whether there is a keeper, as far as Follow has seen: none from the end of
-// one until renewed has returned for the next. It is false for a nil Client.
+// Answers tells whether there is a keeper that has what it was given. There is none from
+// when Follow has found that nobody answers, or that another one does, until renewed has
+// returned for that one. Before that, and without Follow, it is the keeper that has started
+// the process. It is false for a nil Client.
 func (c *Client) Answers() bool { return c != nil && !c.gone.Load() }
 
 // How long to wait until a keeper is looked for again, at first and at most.
@@ -109,7 +112,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 	for ctx.Err() == nil {
 		conn, w, err := c.ask(ctx)
 		if err != nil {
-			if ctx.Err() == nil {
+			if isAbsent(err) {
 				c.gone.Store(true)
 			}
 			pause = min(max(2*pause, firstLook), rarely)
@@ -117,6 +120,7 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 			continue
 		}
 		if w.id != known {
+			c.gone.Store(true)
 			renewed()
 			c.id.Store(&w.id)
 		}
@@ -126,6 +130,17 @@ func (c *Client) Follow(ctx context.Context, renewed func()) {
 		wait(ctx, firstLook) // a keeper that has too many to talk to has driven it out
 	}
 }
+
+// isAbsent tells the errors of ask that mean that there is no keeper: it has no socket, or
+// has closed it, or it is not a keeper that answers there. This process may also have no
+// descriptor left to ask with, or no time.
+func isAbsent(err error) bool {
+	absent := []error{unix.ECONNREFUSED, unix.ENOENT, unix.ECONNRESET, unix.EPIPE, io.EOF, errNoAnswer}
+	return slices.ContainsFunc(absent, func(e error) bool { return errors.Is(err, e) })
+}
+
+// errNoAnswer means that somebody else than a keeper has the address.
+var errNoAnswer = errors.New("not a word of a keeper")
 
 // ask connects to the keeper and gives its first word. Without that it may have been
 // about to die.
@@ -168,7 +183,7 @@ func readWord(r io.Reader) (word, error) {
 	case JobRestart, JobStop:
 		return w, nil
 	default:
-		return word{}, fmt.Errorf("%.64q is no answer", message[:n])
+		return word{}, fmt.Errorf("%w: %.64q", errNoAnswer, message[:n])
 	}
 }
 

@@ -123,6 +123,22 @@ func TestAServiceKnowsWhetherAKeeperIsThere(t *testing.T) {
 	h.stop()
 }
 
+// That it cannot ask says nothing about the keeper.
+func TestAServiceWithoutDescriptorsHasItsKeeper(t *testing.T) {
+	t.Parallel()
+	h := inDir(t, keeper.Options{StopTimeout: patience})
+	s := h.next()
+	s.do(request{Do: "files"})
+	s.do(request{Do: "follow"})
+	for range 3 {
+		said, err := s.try(request{Do: "job"})
+		require.NoError(t, err)
+		require.Contains(t, said.Error, "too many open files")
+		assert.Equal(t, "true", s.do(request{Do: "answers"}).Text)
+	}
+	h.stop()
+}
+
 func TestAServiceThatEndedMeanwhileIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	h := inDir(t, keeper.Options{StopTimeout: patience})
