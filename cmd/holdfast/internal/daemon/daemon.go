@@ -44,6 +44,7 @@ type daemon struct {
 	notify        *systemd.Notifier
 	telling       *telling      // what notify has to say
 	watchdogEvery time.Duration // 0 = there is no watchdog
+	extendEvery   time.Duration // extendEvery; shorter in tests
 	environ       []string      // what the manager says to this process and its successors
 
 	current *generation // in service
@@ -171,17 +172,7 @@ func (d *daemon) stop(further <-chan string) {
 			d.live.letGo(d.engine)
 		}
 	}
-	drain, over := d.drain(limit, further)
-	d.sockets.closeIdle()
-	d.drainConnections(drain)
-	closeHeld(d.offering.left)
-	if d.handsOn.Load() {
-		_ = d.live.close() // what the holder has may be another process's by now
-	} else {
-		d.live.end()
-		d.keep.clear()
-	}
-	over()
+	d.finish(limit, further)
 	for one := range d.current.asks.each {
 		one.stop()
 	}

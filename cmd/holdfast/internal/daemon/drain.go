@@ -52,20 +52,35 @@ func (d *daemon) drainConnections(drain context.Context) {
 	}
 }
 
+// finish gives connections their time, and takes from the holder then what nobody goes on
+// with, for which it may take long. All the while the service manager is asked for more
+// time. A further stop signal cuts the connections short.
+func (d *daemon) finish(limit config.Timeout, further <-chan string) {
+	drain, end := d.drain(limit, further)
+	defer end()
+	d.sockets.closeIdle()
+	d.drainConnections(drain)
+	closeHeld(d.offering.left)
+	if d.handsOn.Load() {
+		_ = d.live.close() // what the holder has may be another process's by now
+		return
+	}
+	d.live.end()
+	d.keep.clear()
+}
+
 // drain lets connections go on for as long as limit says, or until a further stop
 // signal. Time is up when ctx ends. The service manager is asked for more time until
-// end is called: after connections, who keeps them may take long. end also ends the
-// time, and waits for the goroutines.
+// end is called, which also ends the time, and waits for the goroutines.
 func (d *daemon) drain(limit config.Timeout, further <-chan string) (ctx context.Context, end func()) {
 	ctx, cancel := timeFor(limit)
 	stopping, stopped := context.WithCancel(context.Background())
-	deadline, _ := ctx.Deadline()
 	var watching sync.WaitGroup
 	watching.Go(func() { d.cutShort(ctx, cancel, further) })
-	watching.Go(func() { d.extendStop(stopping, deadline, extendEvery) })
+	watching.Go(func() { d.extendStop(stopping, ctx) })
 	return ctx, func() {
-		cancel()
 		stopped()
+		cancel()
 		watching.Wait()
 	}
 }
@@ -87,19 +102,22 @@ func (d *daemon) cutShort(ctx context.Context, cancel context.CancelFunc, furthe
 	}
 }
 
-// extendStop asks the service manager for more time, at once and then time and
-// again, until ctx ends. deadline is that of the connections, zero if there is none.
-func (d *daemon) extendStop(ctx context.Context, deadline time.Time, every time.Duration) {
-	again := time.NewTicker(every)
+// extendStop asks the service manager for more time, at once and then time and again,
+// until ctx ends, and tells it how the stop stands, also when the time of connections is
+// up: drain ends then.
+func (d *daemon) extendStop(ctx, drain context.Context) {
+	again := time.NewTicker(d.extendEvery)
 	defer again.Stop()
-	for {
+	up := drain.Done()
+	for ctx.Err() == nil {
 		d.tell(func() error { return d.notify.ExtendTimeout(extendBy) })
-		line := d.stopLine(deadline)
+		line := d.stopLine(drain)
 		d.tell(func() error { return d.notify.Status(line) })
 		select {
 		case <-again.C:
+		case <-up:
+			up = nil
 		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -57,6 +58,21 @@ func TestDrainEndsAtItsLimit(t *testing.T) {
 // told, but for requests of a store and for the text of the status.
 func manager(t *testing.T) (told func() string) {
 	t.Helper()
+	return managerThat(t, func(message string) (string, bool) {
+		text, _, _ := strings.Cut(message, "\nSTATUS=")
+		return text, !strings.HasPrefix(text, "STATUS=") && !strings.HasPrefix(text, "FDSTORE") && text != "BARRIER=1"
+	})
+}
+
+// statusesTold are the texts of the status that a manager is told.
+func statusesTold(t *testing.T) (told func() string) {
+	t.Helper()
+	return managerThat(t, func(message string) (string, bool) { return strings.CutPrefix(message, "STATUS=") })
+}
+
+// managerThat gives what hears makes of each message.
+func managerThat(t *testing.T, hears func(message string) (text string, heard bool)) (told func() string) {
+	t.Helper()
 	name := "@" + t.TempDir()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	require.NoError(t, err)
@@ -69,8 +85,7 @@ func manager(t *testing.T) (told func() string) {
 			if err != nil {
 				return
 			}
-			text, _, _ := strings.Cut(string(message[:n]), "\nSTATUS=")
-			if !strings.HasPrefix(text, "STATUS=") && !strings.HasPrefix(text, "FDSTORE") && text != "BARRIER=1" {
+			if text, heard := hears(string(message[:n])); heard {
 				messages <- text
 			}
 		}
@@ -93,13 +108,20 @@ func manager(t *testing.T) (told func() string) {
 	}
 }
 
-// idleEngine serves nothing.
-func idleEngine(t *testing.T) *proxy.Engine {
+// ending is an instance without connections that is told to stop. It tells the manager so
+// every time that every has passed.
+func ending(t *testing.T, every time.Duration) *daemon {
 	t.Helper()
+	notify, err := systemd.NotifierFromEnv()
+	require.NoError(t, err)
 	e, err := proxy.New(proxy.Options{Loops: 1, Log: quiet})
 	require.NoError(t, err)
-	t.Cleanup(func() { e.Stop(t.Context(), proxy.Ending{}) })
-	return e
+	d := &daemon{
+		log: quiet, notify: notify, telling: newTelling(notify, quiet), extendEvery: every,
+		engine: e, keep: &keeping{log: quiet}, lastCalls: make(chan func()), drained: make(chan struct{}),
+	}
+	t.Cleanup(d.telling.close)
+	return d
 }
 
 // What the manager is told from the start to the end of an instance.
@@ -113,32 +135,59 @@ func TestTheManagerIsAskedForPatienceWhileItDrains(t *testing.T) {
 	r.end(t)
 }
 
-// What the holder is told at the end takes time, too.
-func TestTheManagerIsAskedForPatienceWhenTheDrainIsOver(t *testing.T) {
-	told := manager(t)
-	r, _ := draining(t, config.Timeout{})
-	assert.Equal(t, "READY=1", told())
-	assert.Equal(t, "STOPPING=1", told())
-	assert.Equal(t, "EXTEND_TIMEOUT_USEC=30000000", told())
-	r.end(t)
+// slowHolder does not answer for long.
+type slowHolder struct {
+	asked, answer chan struct{}
 }
 
-func TestTheManagerIsAskedAgainAndAgain(t *testing.T) {
+func (*slowHolder) SendFDs([]int, ...string) error { return nil }
+
+func (h *slowHolder) Barrier(context.Context) error {
+	close(h.asked)
+	<-h.answer
+	return nil
+}
+
+// With thousands of descriptors it takes systemd seconds to drop them.
+func TestTheManagerIsAskedForPatienceUntilTheHolderHasAnswered(t *testing.T) {
 	told := manager(t)
-	notify, err := systemd.NotifierFromEnv()
+	d := ending(t, time.Millisecond)
+	holder := &slowHolder{make(chan struct{}), make(chan struct{})}
+	memory, err := fdstore.Memfd("x", nil)
 	require.NoError(t, err)
-	d := &daemon{notify: notify, telling: newTelling(notify, quiet), log: quiet, engine: idleEngine(t)}
-	defer d.telling.close()
-	ctx, stop := context.WithCancel(t.Context())
+	defer memory.Close()
+	d.keep.store.Store(fdstore.New(holder, fdstore.Returned{Known: []fdstore.Held{{Name: stateName(1), FD: memory}}}, fdstore.Options{}))
 	ended := make(chan struct{})
 	go func() {
-		d.extendStop(ctx, time.Time{}, time.Millisecond)
-		close(ended)
+		defer close(ended)
+		d.finish(config.Timeout{}, nil)
 	}()
+	<-holder.asked
+	const mark = "X_TEST=1"
+	d.tell(func() error { return d.notify.Send(mark) })
+	for told() != mark {
+		continue
+	}
 	for range 5 {
 		assert.Equal(t, "EXTEND_TIMEOUT_USEC=30000000", told())
 	}
-	stop()
+	close(holder.answer)
 	<-ended
-	assert.Less(t, 2*extendEvery, extendBy, "one message may be lost")
+	assert.Empty(t, d.keep.names())
+}
+
+func TestTheManagerMayMissOneMessage(t *testing.T) {
+	assert.Less(t, 2*extendEvery, extendBy)
+}
+
+func TestTheStatusTellsHowLongADrainMayTake(t *testing.T) {
+	told := statusesTold(t)
+	d := ending(t, time.Hour)
+	further := make(chan string)
+	_, end := d.drain(config.Timeout{Duration: time.Hour}, further)
+	assert.Equal(t, "stopping: 0 connections left, 1h0m0s at most", told())
+	further <- "SIGTERM"
+	assert.Equal(t, "stopping: 0 connections left", told(), "at once")
+	end()
+	d.engine.Stop(t.Context(), proxy.Ending{})
 }

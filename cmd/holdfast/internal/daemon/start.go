@@ -60,7 +60,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	}
 	d := &daemon{
 		source: o.Source, version: o.Version, until: until, log: log, level: level,
-		notify: notify, telling: newTelling(notify, log), keep: newKeeping(notify, log), environ: environ, watchdogEvery: watchdog,
+		notify: notify, telling: newTelling(notify, log), keep: newKeeping(notify, log), environ: environ, watchdogEvery: watchdog, extendEvery: extendEvery,
 		adoption: newAdoption(o.Adopt, log),
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 		lastCalls: make(chan func()), drained: make(chan struct{}),

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -22,12 +23,12 @@ func (d *daemon) statusLine() string {
 	return line
 }
 
-// stopLine is what it shows while the instance stops. Connections have time until then;
-// zero is no limit.
-func (d *daemon) stopLine(until time.Time) string {
+// stopLine is what it shows while the instance stops. Connections have time until drain
+// ends.
+func (d *daemon) stopLine(drain context.Context) string {
 	active, _ := d.engine.Connections()
 	line := "stopping: " + countOf(int(active), "connection") + " left"
-	if time.Now().Before(until) {
+	if until, limited := drain.Deadline(); limited && drain.Err() == nil {
 		line += fmt.Sprintf(", %s at most", time.Until(until).Round(time.Second))
 	}
 	return line
