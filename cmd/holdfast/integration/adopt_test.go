@@ -376,7 +376,7 @@ func TestALetGoListenerIsLeftToTheOtherProgram(t *testing.T) {
 }
 
 func TestAnAdoptionOutlivesAKillUnderAKeeper(t *testing.T) {
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+	withoutBus(t)
 	for name, other := range others {
 		t.Run(name, func(t *testing.T) {
 			o := startOther(t, name)

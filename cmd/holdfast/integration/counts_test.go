@@ -43,10 +43,7 @@ func TestTheCountsOfSocketsGoOnOverKillsRestartsAndUpgrades(t *testing.T) {
 		Listen:  []string{testbed.TCP(t), "unix://" + filepath.Join(testbed.Dir(t), "listen.sock")},
 		Servers: []string{server},
 	}
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent") // it would speak of the unit that this test runs in
-	cfg := testbed.Config{Global: "metrics = '" + metrics + "'", Routes: []testbed.Route{route}}
-	holdfast := testbed.StartHoldfastUnder(t, cfg, testbed.Binary, "keep", "--")
-	t.Cleanup(func() { endGroupOf(t, holdfast) })
+	holdfast := underKeeper(t, testbed.Config{Global: "metrics = '" + metrics + "'", Routes: []testbed.Route{route}})
 
 	want := map[string]int{}
 	clients := func() {

@@ -5,20 +5,44 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 )
 
+// withoutBus has nothing ask the system bus, which would speak of the unit that this test
+// runs in.
+func withoutBus(t *testing.T) {
+	t.Helper()
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+}
+
+// underKeeper starts an instance under a keeper with those flags. Whoever serves at the end
+// of the test ends with it.
+func underKeeper(t *testing.T, cfg testbed.Config, flags ...string) *testbed.Holdfast {
+	t.Helper()
+	withoutBus(t)
+	wrapper := slices.Concat([]string{testbed.Binary, "keep"}, flags, []string{"--"})
+	holdfast := testbed.StartHoldfastUnder(t, cfg, wrapper...)
+	t.Cleanup(func() {
+		if conn, err := testbed.Dial("unix://" + holdfast.Control); err == nil {
+			_ = conn.Close()
+			_ = unix.Kill(holdfast.Status(t).PID, unix.SIGKILL)
+		}
+	})
+	return holdfast
+}
+
 // kept is an echo route, and its instance under a keeper.
 func kept(t *testing.T, flags ...string) (*testbed.Holdfast, testbed.Route) {
-	// A system bus would speak of the unit that this test runs in.
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+	t.Helper()
 	server := testbed.TCP(t)
 	listen(t, server, echo)
 	route := testbed.Route{
@@ -26,9 +50,7 @@ func kept(t *testing.T, flags ...string) (*testbed.Holdfast, testbed.Route) {
 		Listen:  []string{testbed.TCP(t), "unix://" + filepath.Join(testbed.Dir(t), "listen.sock")},
 		Servers: []string{server},
 	}
-	wrapper := append(append([]string{testbed.Binary, "keep"}, flags...), "--")
-	cfg := testbed.Config{Global: `drain_timeout = "0"`, Routes: []testbed.Route{route}}
-	return testbed.StartHoldfastUnder(t, cfg, wrapper...), route
+	return underKeeper(t, testbed.Config{Global: `drain_timeout = "0"`, Routes: []testbed.Route{route}}, flags...), route
 }
 
 // serving waits until another process than that one serves, and tells its number.
@@ -109,5 +131,5 @@ func TestUnderAKeeperAProcessThatHangsIsReplaced(t *testing.T) {
 		}
 		return err == nil
 	})
-	serving(t, holdfast, pid)
+	awaitAnother(t, holdfast, pid)
 }

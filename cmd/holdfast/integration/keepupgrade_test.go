@@ -17,21 +17,11 @@ import (
 
 // keptUpgradable is an upgradable instance under a keeper that the next one can succeed.
 func keptUpgradable(t *testing.T, global ...string) (*testbed.Holdfast, testbed.Route, string) {
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent") // it would speak of the unit that this test runs in
+	t.Helper()
 	cfg, route := upgradable(t)
 	cfg.Global = strings.Join(append(global, cfg.Global), "\n")
 	dir := filepath.Join(testbed.Dir(t), "keep")
-	holdfast := testbed.StartHoldfastUnder(t, cfg, testbed.Binary, "keep", "--dir", dir, "--")
-	t.Cleanup(func() { endGroupOf(t, holdfast) })
-	return holdfast, route, dir
-}
-
-// endGroupOf ends what serves there, of whatever keeper, if the test has not.
-func endGroupOf(t *testing.T, holdfast *testbed.Holdfast) {
-	if conn, err := testbed.Dial("unix://" + holdfast.Control); err == nil {
-		_ = conn.Close()
-		_ = unix.Kill(holdfast.Status(t).PID, unix.SIGKILL)
-	}
+	return underKeeper(t, cfg, "--dir", dir), route, dir
 }
 
 // nextKeeper starts another keeper in the place of one that was killed.

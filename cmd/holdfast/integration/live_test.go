@@ -26,11 +26,7 @@ type lasting struct {
 // liveUnderKeeper is an instance whose connections outlive it.
 func liveUnderKeeper(t *testing.T, routes []testbed.Route, flags ...string) *testbed.Holdfast {
 	t.Helper()
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent") // it would speak of the unit that this test runs in
-	wrapper := append(append([]string{testbed.Binary, "keep"}, flags...), "--")
-	holdfast := testbed.StartHoldfastUnder(t, testbed.Config{Global: `drain_timeout = "1s"`, Routes: routes}, wrapper...)
-	t.Cleanup(func() { endGroupOf(t, holdfast) })
-	return holdfast
+	return underKeeper(t, testbed.Config{Global: `drain_timeout = "1s"`, Routes: routes}, flags...)
 }
 
 // replaced ends a process by a signal, and tells which one serves then.
