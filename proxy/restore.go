@@ -10,8 +10,10 @@ import (
 
 // Restore goes on with connections that another process has left in the vault, after the
 // first Apply. notes are those that Attach was given. A connection belongs to the
-// generation that accepted it, also when its listener or its address are gone by now. Hold
-// comes before the first of them is opened, or limits are exceeded by those who wait.
+// generation that accepted it, also when its listener or its address are gone by now.
+//
+// The caller calls Hold before it opens the vault, and Unhold when Restore has returned: who
+// waits in a queue must not take the place, under a limit, of one of these connections.
 func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
 	e.changing.Lock()
 	defer e.changing.Unlock()
@@ -39,8 +41,8 @@ func (e *Engine) CountLost(connections int) {
 	e.lost += int64(connections)
 }
 
-// usesOf finds the socket and the service of each note of connections. closed are the sockets of which
-// only connections are left.
+// usesOf finds the socket and the service of each note of connections. closed are the
+// sockets of which only connections are left.
 func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, closed []*listening) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

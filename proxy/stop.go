@@ -40,17 +40,6 @@ func (e *Engine) Resume() {
 	e.accept(e.active())
 }
 
-// Hold has nobody accepted until Accept, whatever is put into service meanwhile: who comes
-// waits in the kernel's queues. When it returns nobody is.
-func (e *Engine) Hold() { e.relay.Hold() }
-
-// Accept ends a Hold.
-func (e *Engine) Accept() { e.relay.Accept() }
-
-// SetAside leaves so many descriptors free of new connections and what they take, for others
-// that are to come; 0 = none.
-func (e *Engine) SetAside(descriptors int) { e.relay.SetAside(descriptors) }
-
 // release returns when nothing is accepted from the sockets any more.
 func (e *Engine) release(sockets []*listening) {
 	released := make([]<-chan struct{}, len(sockets))

@@ -1,12 +1,12 @@
 package relay
 
-// Hold has nobody accepted until Accept: who comes waits in the kernel's queues. It is for
+// Hold has nobody accepted until Unhold: who comes waits in the kernel's queues. It is for
 // what has to count before others do, and may be called at any time. When it returns no
 // loop accepts any more.
 func (r *Relay) Hold() { r.eachWait((*loop).hold) }
 
-// Accept ends a Hold. It does nothing where there is none.
-func (r *Relay) Accept() { r.each((*loop).endHold) }
+// Unhold ends a Hold. It does nothing where there is none.
+func (r *Relay) Unhold() { r.each((*loop).unhold) }
 
 func (l *loop) hold() {
 	l.held = true
@@ -17,7 +17,7 @@ func (l *loop) hold() {
 	}
 }
 
-func (l *loop) endHold() {
+func (l *loop) unhold() {
 	if !l.held {
 		return
 	}

@@ -30,7 +30,7 @@ type Relay struct {
 	began   time.Time
 
 	descriptors   int           // those from this number up are never for connections
-	aside         atomic.Int64  // those that are not for now, below them
+	reserved      atomic.Int64  // those that are not for now, below them
 	ephemeral     uint16        // first port that connecting sockets are given
 	headerTimeout time.Duration // headerTimeout; shorter in tests
 

@@ -120,8 +120,8 @@ func (c *connections) goOn(e *proxy.Engine) {
 	if c.found != nil {
 		c.restoreTo(e, lost)
 	}
-	e.SetAside(0)
-	e.Accept()
+	e.Reserve(0)
+	e.Unhold()
 }
 
 // restoreTo has the engine go on with what was found, beside so many that were lost.

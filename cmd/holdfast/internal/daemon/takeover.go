@@ -82,7 +82,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 		return err
 	}
 	d.engine.Recall(t.legacy.Down)
-	d.setAside(t.legacy.Connections, 0) // so far; it is known when they are lent
+	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		d.unserve()

@@ -10,7 +10,7 @@ import (
 // beginTrial is called when this process serves alone, and may have to give up yet: the
 // original can accept again. It has lent the vault's files.
 func (d *daemon) beginTrial(lent []fdstore.Held) {
-	d.setAside(d.countKept(lent), len(lent))
+	d.reserve(d.countKept(lent), len(lent))
 	d.reopenAsks()
 }
 
@@ -27,11 +27,11 @@ func (d *daemon) countKept(files []fdstore.Held) int {
 	return n
 }
 
-// setAside leaves descriptors for so many connections that another process keeps, in that
+// reserve leaves descriptors for so many connections that another process keeps, in that
 // many files: who comes before these are here is not to have them. The files are copied
 // when they are read, and as many may be added.
-func (d *daemon) setAside(connections, files int) {
+func (d *daemon) reserve(connections, files int) {
 	if connections > 0 {
-		d.engine.SetAside(2*connections + 2*files + spareFiles)
+		d.engine.Reserve(2*connections + 2*files + spareFiles)
 	}
 }

@@ -147,7 +147,7 @@ func (c *child) goOn(found vault.Found, notes map[uint32][]byte, began time.Time
 		uses[number] = relay.Use{Socket: s, Service: s.Service()}
 	}
 	done := c.relay.Restore(kept, uses)
-	c.relay.Accept()
+	c.relay.Unhold()
 	if err := c.vault.Settle(); err != nil {
 		return err
 	}
