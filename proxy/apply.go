@@ -46,8 +46,8 @@ func (e *Engine) Apply(ctx context.Context, p Plan) ([]status.Change, error) {
 		e.relay.SetLimit(limits[l.Name], l.MaxConnections)
 	}
 	changes, gone := e.publish(p, pools, services)
-	e.downs.begin()
-	e.settleDowns()
+	e.downNotes.begin()
+	e.settleDownNotes()
 	closing, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	for _, l := range gone {

@@ -45,7 +45,7 @@ type Engine struct {
 	running   sync.WaitGroup // pools, and drains
 	ended     chan struct{}  // closed when no connection is left, at the end of Stop
 	accessLog atomic.Bool
-	downs     downs
+	downNotes downNotes
 }
 
 // New makes an engine that serves nothing yet.

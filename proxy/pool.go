@@ -26,7 +26,7 @@ func (e *Engine) succeed(cfg *config.Config) []*pool {
 		p := former[u.Name]
 		switch {
 		case p == nil:
-			pools[i] = e.run(upstream.Recall(u, e.log, e.downs.told()))
+			pools[i] = e.run(upstream.New(u, e.log, e.downNotes.known()))
 		case p.Config().Equal(u):
 			pools[i] = p
 		default:
@@ -38,7 +38,7 @@ func (e *Engine) succeed(cfg *config.Config) []*pool {
 
 func (e *Engine) run(p *upstream.Pool) *pool {
 	ctx, cancel := context.WithCancel(context.Background())
-	p.OnHealth = e.settleDowns
+	p.OnHealth = e.settleDownNotes
 	e.running.Go(func() { p.Run(ctx) })
 	return &pool{p, cancel}
 }

@@ -101,7 +101,7 @@ func (e *Engine) serviceOf(n relay.Note) *relay.Service {
 		}
 	}
 	if s.Pool == nil {
-		s.Pool = upstream.New(config.Upstream{Name: n.Upstream, Balance: config.RoundRobin}, e.log)
+		s.Pool = upstream.New(config.Upstream{Name: n.Upstream, Balance: config.RoundRobin}, e.log, nil)
 	}
 	return &s
 }
@@ -122,14 +122,14 @@ func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]
 	e.attached = true
 	e.mu.Unlock()
 	e.relay.Attach(vaults, memory, notes)
-	e.downs.attach(vaults[0], notes)
-	e.settleDowns()
+	e.downNotes.attach(vaults[0], notes)
+	e.settleDownNotes()
 }
 
 // LetGo leaves the connections that are kept to the process that has the vault now.
 // Nothing may be accepted meanwhile: Pause comes before.
 func (e *Engine) LetGo() {
-	e.downs.letGo()
+	e.downNotes.letGo()
 	e.relay.LetGo()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -64,7 +64,7 @@ func newRig(t *testing.T, s setup, servers ...config.Address) *rig {
 	if s.pool != nil {
 		s.pool(&cfg)
 	}
-	pool := upstream.New(cfg, slog.New(slog.DiscardHandler))
+	pool := upstream.New(cfg, slog.New(slog.DiscardHandler), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() {

@@ -8,7 +8,7 @@
 // and says how that went. Fail over is the caller's loop, Pick with the same
 // [Tried] until it gives nil.
 //
-//	pool := upstream.New(cfg, log)
+//	pool := upstream.New(cfg, log, nil)
 //	go pool.Run(ctx)
 //
 //	var tried upstream.Tried
@@ -35,8 +35,7 @@
 //	…                 // new clients are given to next
 //	cancel()          // the Run of pool
 //
-// What is down the next process is to know, too: [Pool.Down] tells it, [Recall] makes a
-// pool that knows it.
+// What is down the next process is to know, too: [Pool.Down] tells it, and [New] takes it.
 //
 // What is called for each connection (Pick, Family, Opened, Closed, Succeeded)
 // may be called from any number of threads. It neither allocates nor blocks: it

@@ -1,11 +1,5 @@
 package upstream
 
-import (
-	"log/slog"
-
-	"github.com/holdfast-proxy/holdfast/proxy/config"
-)
-
 // Down is an address of a server that has failed its health checks, for the next process
 // to know from the start.
 type Down struct {
@@ -15,22 +9,19 @@ type Down struct {
 	Error    string `json:"error"`   // of its last dial or probe
 }
 
-// Recall is New with what another process has told of the servers. What was down is so
-// until one dial or probe works: how many had worked in a row by then is not known, and
-// it is not to be down for longer than it would have been there. Probes begin at once. Who
-// is no server any more, or is not checked, is passed over.
-func Recall(cfg config.Upstream, log *slog.Logger, told []Down) *Pool {
-	p := build(cfg, log)
-	for _, s := range p.servers {
-		s.recalled = make(map[string]Down)
-		for _, d := range told {
-			if d.Upstream == cfg.Name && d.Server == s.name {
-				s.recalled[d.Address] = d
-			}
+// byServer groups what is told of one upstream, by server and address.
+func byServer(upstream string, told []Down) map[string]map[string]Down {
+	groups := make(map[string]map[string]Down)
+	for _, d := range told {
+		if d.Upstream != upstream {
+			continue
 		}
+		if groups[d.Server] == nil {
+			groups[d.Server] = make(map[string]Down)
+		}
+		groups[d.Server][d.Address] = d
 	}
-	p.begin()
-	return p
+	return groups
 }
 
 // Down tells which addresses are down. Among them are those that were when a process
@@ -45,17 +36,17 @@ func (p *Pool) Down() []Down {
 				list = append(list, Down{Upstream: p.cfg.Name, Server: s.name, Address: e.name, Error: e.lastErrorText()})
 			}
 		}
-		for _, d := range s.recalled {
+		for _, d := range s.told {
 			list = append(list, d)
 		}
 	}
 	return list
 }
 
-// recall has a new endpoint begin as another process has left it.
-func (e *Endpoint) recall(d Down) {
+// beginDown has a new endpoint begin as another process has left it.
+func (e *Endpoint) beginDown(d Down) {
 	if d.Error != "" {
 		e.record.lastError.Store(&d.Error)
 	}
-	e.record.health.recall(e.limits)
+	e.record.health.beginDown(e.limits)
 }

@@ -23,7 +23,7 @@ func checked(servers ...config.Address) config.Upstream {
 
 func TestAServerThatWasDownIsTriedLastByTheNextProcess(t *testing.T) {
 	t.Parallel()
-	former := New(checked(hosts(3)...), quiet)
+	former := New(checked(hosts(3)...), quiet, nil)
 	assert.Empty(t, former.Down())
 	for range 2 {
 		former.endpoints()[1].Failed(unix.ETIMEDOUT, 0)
@@ -31,7 +31,7 @@ func TestAServerThatWasDownIsTriedLastByTheNextProcess(t *testing.T) {
 	told := former.Down()
 	assert.Equal(t, []Down{{Upstream: "app", Server: "tcp://192.0.2.2:80", Address: "tcp 192.0.2.2:80", Error: "connection timed out"}}, told)
 
-	p := Recall(checked(hosts(3)...), quiet, told)
+	p := New(checked(hosts(3)...), quiet, told)
 	assert.Equal(t, []status.Server{
 		{Address: "tcp://192.0.2.1:80", Healthy: true},
 		{Address: "tcp://192.0.2.2:80", LastError: "connection timed out"},
@@ -49,14 +49,14 @@ func TestAServerThatWasDownIsTriedLastByTheNextProcess(t *testing.T) {
 func TestAServerThatWasDownIsUpAtOnceWhenItWorks(t *testing.T) {
 	t.Parallel()
 	told := []Down{{Upstream: "app", Server: "tcp://192.0.2.1:80", Address: "tcp 192.0.2.1:80"}}
-	p := Recall(checked(hosts(2)...), quiet, told)
+	p := New(checked(hosts(2)...), quiet, told)
 	e := p.endpoints()[0]
 	require.True(t, e.down())
 	e.Succeeded()
 	assert.False(t, e.down())
 	assert.Empty(t, p.Down())
 
-	p = Recall(checked(hosts(2)...), quiet, told)
+	p = New(checked(hosts(2)...), quiet, told)
 	e = p.endpoints()[0]
 	e.Failed(errRefused, 0) // this process has seen it itself
 	for range 2 {
@@ -67,23 +67,23 @@ func TestAServerThatWasDownIsUpAtOnceWhenItWorks(t *testing.T) {
 	assert.False(t, e.down())
 }
 
-func TestOfServersThatAreNotThereNothingIsRecalled(t *testing.T) {
+func TestWhatIsToldOfOtherServersIsPassedOver(t *testing.T) {
 	t.Parallel()
 	told := []Down{
 		{Upstream: "other", Server: "tcp://192.0.2.1:80", Address: "tcp 192.0.2.1:80"},
 		{Upstream: "app", Server: "tcp://192.0.2.9:80", Address: "tcp 192.0.2.9:80"},
 		{Upstream: "app", Server: "tcp://192.0.2.2:80", Address: "tcp 192.0.2.9:80"},
 	}
-	p := Recall(checked(hosts(2)...), quiet, told)
+	p := New(checked(hosts(2)...), quiet, told)
 	assert.Empty(t, p.Down())
-	assert.Equal(t, New(checked(hosts(2)...), quiet).Status(), p.Status())
+	assert.Equal(t, New(checked(hosts(2)...), quiet, nil).Status(), p.Status())
 }
 
-func TestWithoutHealthChecksNothingIsRecalled(t *testing.T) {
+func TestWithoutHealthChecksNoServerBeginsDown(t *testing.T) {
 	t.Parallel()
 	cfg := checked(hosts(1)...)
 	cfg.Health = nil
-	p := Recall(cfg, quiet, []Down{{Upstream: "app", Server: "tcp://192.0.2.1:80", Address: "tcp 192.0.2.1:80", Error: "connection refused"}})
+	p := New(cfg, quiet, []Down{{Upstream: "app", Server: "tcp://192.0.2.1:80", Address: "tcp 192.0.2.1:80", Error: "connection refused"}})
 	assert.Empty(t, p.Down())
 	assert.Equal(t, []status.Server{{Address: "tcp://192.0.2.1:80", Healthy: true}}, p.Status().Servers)
 }
@@ -94,7 +94,7 @@ func TestAnAddressThatWasDownIsKnownFromTheFirstLookUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := []Down{{Upstream: "app", Server: "tcp://db.test:5432", Address: "tcp 192.0.2.1:5432", Error: "timed out"}}
 		cfg := checked(tcp("db.test", 5432))
-		p := Recall(cfg, quiet, told)
+		p := New(cfg, quiet, told)
 		p.lookUp = z.lookUp
 		assert.Equal(t, told, p.Down(), "it is not forgotten before")
 		p.servers[0].refresh(t.Context())
@@ -106,7 +106,7 @@ func TestAnAddressThatWasDownIsKnownFromTheFirstLookUp(t *testing.T) {
 		assert.False(t, p.endpoints()[1].down())
 		assert.Equal(t, told, p.Down())
 
-		p = Recall(cfg, quiet, told)
+		p = New(cfg, quiet, told)
 		p.lookUp = z.lookUp
 		z.set(nil, "192.0.2.2")
 		p.servers[0].refresh(t.Context())
@@ -123,7 +123,7 @@ func TestWhoAsksHearsOfEachChangeOfHealth(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	cfg := checked(addressOf(l))
 	cfg.Health.Interval = 10 * time.Millisecond
-	p := Recall(cfg, book.logger(), []Down{{Upstream: "app", Server: addressOf(l).String(), Address: "tcp " + l.Addr().String(), Error: "timed out"}})
+	p := New(cfg, book.logger(), []Down{{Upstream: "app", Server: addressOf(l).String(), Address: "tcp " + l.Addr().String(), Error: "timed out"}})
 	heard := make(chan []Down, 10)
 	p.OnHealth = func() { heard <- p.Down() }
 	run(t, p)

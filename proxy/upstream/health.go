@@ -63,9 +63,9 @@ func (h *health) report() (down, news bool) {
 	}
 }
 
-// recall makes it down, as another process has told and its log has said, until the first
+// beginDown makes it down, as another process has told and its log has said, until the first
 // good result. After a bad one it is as any other that is down.
-func (h *health) recall(l limits) { h.state.Store(uint32(stateBits | healthState(l.rise-1))) }
+func (h *health) beginDown(l limits) { h.state.Store(uint32(stateBits | healthState(l.rise-1))) }
 
 // forget makes it up, as at the start.
 func (h *health) forget() { h.state.Store(0) }

@@ -57,7 +57,7 @@ func inTime(t *testing.T, z *zone, test func(t *testing.T, p *Pool)) *logBook {
 	t.Helper()
 	var book logBook
 	synctest.Test(t, func(t *testing.T) {
-		p := New(config.Upstream{Name: "app", Servers: []config.Address{tcp("db.test", 5432)}, Balance: config.RoundRobin}, book.logger())
+		p := New(config.Upstream{Name: "app", Servers: []config.Address{tcp("db.test", 5432)}, Balance: config.RoundRobin}, book.logger(), nil)
 		p.lookUp = z.lookUp
 		stop := run(t, p)
 		defer stop()

@@ -43,7 +43,7 @@ func hosts(n int) []config.Address {
 var quiet = slog.New(slog.DiscardHandler)
 
 func newPool(balance config.Balance, servers ...config.Address) *Pool {
-	return New(config.Upstream{Name: "app", Servers: servers, Balance: balance}, quiet)
+	return New(config.Upstream{Name: "app", Servers: servers, Balance: balance}, quiet, nil)
 }
 
 func (p *Pool) endpoints() []*Endpoint { return p.current.Load().endpoints }

@@ -32,7 +32,7 @@ func (p *Pool) Next(cfg config.Upstream) *Pool {
 // succeed takes over what old knows of the same server. The mu of old's pool is
 // held; nobody else has the new pool yet.
 func (s *server) succeed(old *server) {
-	s.records, s.recalled, s.lookedUp, s.lookUpErr = old.records, old.recalled, old.lookedUp, old.lookUpErr
+	s.records, s.told, s.lookedUp, s.lookUpErr = old.records, old.told, old.lookedUp, old.lookUpErr
 	if len(old.endpoints) == 0 {
 		return // its name never had an address; a look-up is awaited as for a new one
 	}

@@ -49,7 +49,7 @@ func isResolved(p *Pool) bool {
 func TestNextKnowsWhatWasKnownOfTheServersThatStay(t *testing.T) {
 	t.Parallel()
 	checks := &config.Health{Rise: 1, Fall: 1}
-	p := New(config.Upstream{Name: "app", Servers: hosts(3), Health: checks}, quiet)
+	p := New(config.Upstream{Name: "app", Servers: hosts(3), Health: checks}, quiet, nil)
 	first, second := p.endpoints()[0], p.endpoints()[1]
 	first.Opened()
 	second.Opened()
@@ -123,7 +123,7 @@ func TestAServerThatIsGoneLivesOnForItsConnections(t *testing.T) {
 
 func TestEachGenerationHasItsOwnLimitsOfHealth(t *testing.T) {
 	t.Parallel()
-	p := New(config.Upstream{Name: "app", Servers: hosts(1), Health: &config.Health{Rise: 2, Fall: 4}}, quiet)
+	p := New(config.Upstream{Name: "app", Servers: hosts(1), Health: &config.Health{Rise: 2, Fall: 4}}, quiet, nil)
 	strict := p.Next(p.with(func(cfg *config.Upstream) { cfg.Health = &config.Health{Rise: 1, Fall: 3} }))
 	before, after := p.endpoints()[0], strict.endpoints()[0]
 	before.failed(errRefused)
@@ -141,7 +141,7 @@ func TestEachGenerationHasItsOwnLimitsOfHealth(t *testing.T) {
 func TestHealthIsForgottenWhileItIsNotChecked(t *testing.T) {
 	t.Parallel()
 	checks := &config.Health{Rise: 1, Fall: 1}
-	p := New(config.Upstream{Name: "app", Servers: hosts(1), Health: checks}, quiet)
+	p := New(config.Upstream{Name: "app", Servers: hosts(1), Health: checks}, quiet, nil)
 	p.endpoints()[0].failed(errRefused)
 	off := p.Next(p.with(func(cfg *config.Upstream) { cfg.Health = nil }))
 	assert.Equal(t, ready, off.endpoints()[0].grade(0))
@@ -308,7 +308,7 @@ func TestTrafficGoesOnThroughTwoHundredReloads(t *testing.T) {
 		Name: "app", Balance: config.LeastConnections,
 		Servers: []config.Address{l, tcp("127.0.0.2", l.Port), tcp("db.test", l.Port)},
 		Health:  &config.Health{Interval: time.Hour, Timeout: time.Second, Rise: 1, Fall: 1},
-	}, quiet)
+	}, quiet, nil)
 	p.lookUp = z.lookUp
 	var running, traffic sync.WaitGroup
 	start := func(p *Pool) context.CancelFunc {

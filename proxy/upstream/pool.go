@@ -44,8 +44,17 @@ type snapshot struct {
 
 // New builds the pool of one upstream. Literal addresses can be picked at once.
 // Names are looked up, and health is checked, from Run on.
-func New(cfg config.Upstream, log *slog.Logger) *Pool {
+//
+// told is which servers were down in a process before this one, nil = none is known to
+// have been. Such a server is down until one dial or probe works: how many had worked in a
+// row by then is not known, and it is not to be down for longer than it would have been
+// there. Probes begin at once. Who is no server any more, or is not checked, is passed over.
+func New(cfg config.Upstream, log *slog.Logger, told []Down) *Pool {
 	p := build(cfg, log)
+	groups := byServer(cfg.Name, told)
+	for _, s := range p.servers {
+		s.told = groups[s.name]
+	}
 	p.begin()
 	return p
 }

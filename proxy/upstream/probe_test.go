@@ -24,7 +24,7 @@ func probed(book *logBook, servers ...config.Address) *Pool {
 		Servers: servers,
 		Balance: config.RoundRobin,
 		Health:  &config.Health{Interval: 10 * time.Millisecond, Timeout: time.Second, Rise: 2, Fall: 3},
-	}, book.logger())
+	}, book.logger(), nil)
 }
 
 func healthy(p *Pool, i int) func() bool {

@@ -20,7 +20,7 @@ type server struct {
 	// Pool.mu guards the rest.
 	endpoints []*Endpoint     // its addresses, in the order in which they were found
 	awaited   bool            // Pool.Resolved waits for its first look-up
-	recalled  map[string]Down // what Recall was told, by address, until addresses are known
+	told      map[string]Down // by another process, by address, until addresses are known
 	lookedUp  bool            // at least once
 	lookUpErr string          // of the last look-up; "" when it worked
 }
@@ -82,7 +82,7 @@ func (s *server) move(targets []target) (changed bool) {
 		}
 	}
 	changed = !slices.Equal(next, s.endpoints)
-	s.endpoints, s.recalled = next, nil
+	s.endpoints, s.told = next, nil
 	return changed
 }
 
@@ -100,8 +100,8 @@ func (s *server) endpoint(t target) *Endpoint {
 		wake:     s.wake,
 		changed:  s.pool.changed,
 	}
-	if d, ok := s.recalled[e.name]; ok && !e.limits.off() {
-		e.recall(d)
+	if d, ok := s.told[e.name]; ok && !e.limits.off() {
+		e.beginDown(d)
 	}
 	if s.kind == named {
 		e.label += " (" + t.address + ")"

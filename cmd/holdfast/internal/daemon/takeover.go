@@ -81,7 +81,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 		t.giveUp()
 		return err
 	}
-	d.engine.Recall(t.legacy.Down)
+	d.engine.SetDown(t.legacy.Down)
 	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()

@@ -109,7 +109,7 @@ func (c *child) serve() {
 			cfg.Servers = append(cfg.Servers, a)
 		}
 		service := &relay.Service{
-			Listener: r.Name, Generation: 1, Pool: upstream.New(cfg, c.log), Limit: relay.NewLimit(0),
+			Listener: r.Name, Generation: 1, Pool: upstream.New(cfg, c.log, nil), Limit: relay.NewLimit(0),
 			ConnectTimeout: cfg.ConnectTimeout, ConnectRetry: cfg.ConnectRetry, SendProxy: r.SendProxy,
 		}
 		if r.AcceptProxy {

@@ -8,15 +8,17 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/upstream"
 )
 
-// downs are the servers that are down, for the next process not to try them first: in the
-// vault there is a note of each. They are written and dropped soon after a change. If this
+// downNotes tell the next process which servers are down, not to try them first: in the
+// vault there is one of each. They are written and dropped soon after a change. If this
 // process is killed in between, the first probe of the next one finds out.
-type downs struct {
-	mu       sync.Mutex
-	vault    relay.Vault              // nil = there is none
-	notes    map[upstream.Down]uint32 // what is noted there
-	recalled []upstream.Down          // what another process has told
-	begun    bool                     // a generation is in service: this process knows better
+//
+// Locks are taken in this order: downNotes.mu, Engine.mu, Pool.mu of upstream.
+type downNotes struct {
+	mu    sync.Mutex
+	vault relay.Vault              // nil = there is none
+	notes map[upstream.Down]uint32 // what is noted there
+	told  []upstream.Down          // by another process
+	begun bool                     // a generation is in service: this process knows better
 }
 
 // ofServer is the kind of these notes.
@@ -30,7 +32,7 @@ type downNote struct {
 
 // attach has the servers noted in a vault from now on, where another process has left
 // notes.
-func (d *downs) attach(v relay.Vault, notes map[uint32][]byte) {
+func (d *downNotes) attach(v relay.Vault, notes map[uint32][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.vault, d.notes = v, make(map[upstream.Down]uint32)
@@ -45,42 +47,42 @@ func (d *downs) attach(v relay.Vault, notes map[uint32][]byte) {
 		}
 		d.notes[n.Down] = number
 		if !d.begun {
-			d.recalled = append(d.recalled, n.Down)
+			d.told = append(d.told, n.Down)
 		}
 	}
 }
 
 // letGo leaves the notes to another process.
-func (d *downs) letGo() {
+func (d *downNotes) letGo() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.vault = nil
 }
 
-// recall is what another process has told.
-func (d *downs) recall(told []upstream.Down) {
+// add adds what another process tells.
+func (d *downNotes) add(told []upstream.Down) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.recalled = append(d.recalled, told...)
+	d.told = append(d.told, told...)
 }
 
-// told is what another process has told, until a generation is in service.
-func (d *downs) told() []upstream.Down {
+// known is what another process has told, until a generation is in service.
+func (d *downNotes) known() []upstream.Down {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.recalled
+	return d.told
 }
 
 // begin is when the first generation is in service.
-func (d *downs) begin() {
+func (d *downNotes) begin() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.begun, d.recalled = true, nil
+	d.begun, d.told = true, nil
 }
 
 // settle notes which servers are down now, and no others. now is asked when nobody else
 // settles.
-func (d *downs) settle(now func() []upstream.Down) {
+func (d *downNotes) settle(now func() []upstream.Down) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.vault == nil || !d.begun {
@@ -104,7 +106,7 @@ func (d *downs) settle(now func() []upstream.Down) {
 	d.notes = noted
 }
 
-func (d *downs) note(one upstream.Down) (number uint32, ok bool) {
+func (d *downNotes) note(one upstream.Down) (number uint32, ok bool) {
 	content, err := json.Marshal(downNote{ofServer, one})
 	if err != nil {
 		return 0, false // it has nothing that could not be written
@@ -123,9 +125,9 @@ func (e *Engine) Down() []upstream.Down {
 	return all
 }
 
-// Recall tells of servers that are down, as another process says that this one succeeds.
-// It is called before the first Apply. What is noted in a vault needs not be told.
-func (e *Engine) Recall(down []upstream.Down) { e.downs.recall(down) }
+// SetDown tells which servers are down, as another process says that this one succeeds. It
+// is called before the first Apply. What is noted in a vault needs not be told.
+func (e *Engine) SetDown(down []upstream.Down) { e.downNotes.add(down) }
 
-// settleDowns has the next process know which servers are down.
-func (e *Engine) settleDowns() { e.downs.settle(e.Down) }
+// settleDownNotes has the next process know which servers are down.
+func (e *Engine) settleDownNotes() { e.downNotes.settle(e.Down) }

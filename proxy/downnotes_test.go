@@ -116,7 +116,7 @@ func TestTheNextProcessKnowsWhichServersAreDown(t *testing.T) {
 	first := attached(t, n, checking(t, dead, good))
 	require.Eventually(t, func() bool { return len(n.servers()) == 1 }, patience, time.Millisecond)
 	assert.Equal(t, []string{noteOf(dead)}, n.servers())
-	first.downs.letGo() // as if it was killed
+	first.downNotes.letGo() // as if it was killed
 	first.Stop(atOnce(), Ending{})
 
 	slow := checking(t, dead, good)
@@ -151,7 +151,7 @@ func TestServersThatAreGoneAreForgotten(t *testing.T) {
 }
 
 func TestBeforeTheFirstGenerationNothingIsForgotten(t *testing.T) {
-	var d downs
+	var d downNotes
 	n := new(notebook)
 	_, ok := n.Note([]byte(noteOf("192.0.2.1:80")))
 	require.True(t, ok)
@@ -159,9 +159,9 @@ func TestBeforeTheFirstGenerationNothingIsForgotten(t *testing.T) {
 	nobody := func() []upstream.Down { return nil }
 	d.settle(nobody)
 	assert.Len(t, n.servers(), 1)
-	assert.Len(t, d.told(), 1)
+	assert.Len(t, d.known(), 1)
 	d.begin()
-	assert.Empty(t, d.told(), "a pool that comes later is not told: it may be long ago")
+	assert.Empty(t, d.known(), "a pool that comes later is not told: it may be long ago")
 	d.settle(nobody)
 	assert.Empty(t, n.servers())
 }
