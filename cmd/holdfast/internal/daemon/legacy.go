@@ -16,16 +16,18 @@ const legacyName = "state/handover"
 
 // legacy is a sealed file with what a replacement goes on with.
 type legacy struct {
-	Kept   kept            `json:"kept"`             // the number is to go on, and who waits at an address that goes is served
-	Holder string          `json:"holder,omitempty"` // who keeps the sockets: see keeping.identity
-	Stored []string        `json:"stored,omitempty"` // the names of what it has
-	Down   []upstream.Down `json:"down,omitempty"`   // servers: they are not tried first
-
-	Connections int `json:"connections,omitempty"` // that are kept at the moment
+	Kept        kept            `json:"kept"`                  // the number is to go on, and who waits at an address that goes is served
+	Holder      string          `json:"holder,omitempty"`      // who keeps the sockets: see keeping.identity
+	Stored      []string        `json:"stored,omitempty"`      // the names of what it has
+	Down        []upstream.Down `json:"down,omitempty"`        // servers: they are not tried first
+	Connections int             `json:"connections,omitempty"` // that are kept at the moment
 }
 
 func (d *daemon) legacy() (*sock.FD, error) {
-	content, err := json.Marshal(legacy{d.kept, d.keep.identity, d.keep.names(), d.engine.Down(), d.live.kept()})
+	content, err := json.Marshal(legacy{
+		Kept: d.kept, Holder: d.keep.identity, Stored: d.keep.names(),
+		Down: d.engine.Down(), Connections: d.live.kept(),
+	})
 	if err != nil {
 		return nil, err
 	}

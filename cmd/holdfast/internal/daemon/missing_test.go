@@ -165,13 +165,14 @@ func TestAFileThatDoesNotComeRefusesAReloadAndIsNoHindranceToAStop(t *testing.T)
 	require.NoError(t, unix.Mkfifo(s.file, 0o600))
 	_, err := r.reload(t)
 	require.ErrorContains(t, err, "it does not come")
+	reads := func() bool { return strings.Contains(stacks(), "config.readLimited") }
+	require.Eventually(t, func() bool { return !reads() }, patience, time.Millisecond)
 	r.signal(t, unix.SIGHUP)
+	require.Eventually(t, reads, patience, time.Millisecond)
 	r.signal(t, unix.SIGTERM)
-	assert.Less(t, r.end(t), 4*time.Second, "it would have waited five for the file")
-	require.Eventually(t, func() bool { // who reads it goes on until the pipe ends
-		open, err := os.OpenFile(s.file, os.O_RDWR, 0)
-		return err == nil && open.Close() == nil && !strings.Contains(stacks(), "config.readLimited")
-	}, patience, time.Millisecond)
+	r.end(t)
+	assert.Equal(t, 1, strings.Count(r.log.String(), "configuration refused"), "the second reload has not waited for the file")
+	require.Eventually(t, func() bool { return !reads() }, patience, time.Millisecond)
 }
 
 // stacks are those of all goroutines.
