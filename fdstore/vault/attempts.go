@@ -23,11 +23,18 @@ func (t *table) try(most int) error {
 	if most < 0 || int64(n) < int64(most) || trying < leastTrying {
 		return nil
 	}
-	return fmt.Errorf("%w: %d processes have ended over restoring it, in %v", ErrUnreadable, n, trying.Round(time.Second))
+	return fmt.Errorf("%w: %d processes have died over restoring it, in %v", ErrUnreadable, n, trying.Round(time.Second))
 }
 
 // tried begins the count anew.
 func (t *table) tried() { t.uint32At(atUnsettled).Store(0) }
+
+// untry takes an attempt back that was left off in good order.
+func (t *table) untry() {
+	if n := t.uint32At(atUnsettled).Load(); n > 0 {
+		t.uint32At(atUnsettled).Store(n - 1)
+	}
+}
 
 // bootTime is the time since the host was started. A table does not outlive that.
 func bootTime() time.Duration {

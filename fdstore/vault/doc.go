@@ -79,7 +79,7 @@
 // What is in a vault must not keep a service down for ever. Nothing is copied to go on
 // with it: a process adopts the slabs that its connections refer to, and so is at home in
 // as much memory as the one before. And a vault that was restored 20 times in a row
-// (Options.Attempts) and for two minutes, by processes that have all ended before Settle, is
+// (Options.Attempts) and for two minutes, by processes that have all died before Settle, is
 // given up: its connections are reset.
 //
 // # Limits

@@ -61,6 +61,7 @@ func (v *Vault) Parts() []byte  { return v.table.mem[pageSize:v.table.slabsAt] }
 const (
 	AtFormat     = atFormat
 	AtTried      = atTried
+	AtUnsettled  = atUnsettled
 	AtReadableBy = atReadableBy
 	AtSerial     = atSerial
 	AtUsedSlots  = atUsedSlots

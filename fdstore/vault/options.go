@@ -30,9 +30,9 @@ type Options struct {
 	// Format.
 	ReadBy uint32
 
-	// Attempts is how often in a row a vault is restored without being settled, before it
-	// is given up: as a process ends each time, what it finds may be why. It goes on for
-	// two minutes at least, as the want of memory may pass. 0 = 20, below it is never.
+	// Attempts is how often in a row a vault is restored and neither settled nor closed,
+	// before it is given up: as a process dies each time, what it finds may be why. It goes
+	// on for two minutes at least, as the want of memory may pass. 0 = 20, below it is never.
 	Attempts int
 
 	Log *slog.Logger // nil = nobody is told

@@ -245,28 +245,35 @@ func TestAVaultThatIsNeverSettledIsGivenUp(t *testing.T) {
 	o.Attempts = 3
 	var c *net.TCPConn
 	held := died(t, o, func(v *vault.Vault) { c = keepClient(t, v, "kept") })
-	live := func(settles bool, ago time.Duration) {
+	live := func(dies bool, ago time.Duration) {
 		v, found, err := vault.Restore(o, held)
 		require.NoError(t, err)
 		require.Len(t, ids(found), 1)
 		closeKept(found)
-		if settles {
-			require.NoError(t, v.Settle())
+		unsettled, tried := v.Header()[vault.AtUnsettled:], v.Header()[vault.AtTried:]
+		if dies { // what Close takes back
+			binary.NativeEndian.PutUint32(unsettled, binary.NativeEndian.Uint32(unsettled)+1)
 		}
-		tried := v.Header()[vault.AtTried:]
 		binary.NativeEndian.PutUint64(tried, binary.NativeEndian.Uint64(tried)-uint64(ago))
 		held = left(t, v)
 	}
+	for range 2 * o.Attempts { // in good order
+		live(false, time.Hour)
+	}
 	for range 2 * o.Attempts { // within a moment, which says nothing
-		live(false, 0)
+		live(true, 0)
 	}
-	live(true, time.Hour) // now it begins to count anew
+	v, found, err := vault.Restore(o, held)
+	require.NoError(t, err)
+	closeKept(found)
+	require.NoError(t, v.Settle()) // now it begins to count anew
+	held = left(t, v)
 	for range o.Attempts {
-		live(false, 40*time.Second)
+		live(true, 40*time.Second)
 	}
-	_, found, err := vault.Restore(o, held)
+	_, found, err = vault.Restore(o, held)
 	require.ErrorIs(t, err, vault.ErrUnreadable)
-	assert.ErrorContains(t, err, "3 processes have ended over restoring it, in 2m0s")
+	assert.ErrorContains(t, err, "3 processes have died over restoring it, in 2m0s")
 	require.Len(t, found.Lost, 1)
 	assertReset(t, c)
 }

@@ -131,6 +131,7 @@ func (v *Vault) Close() error {
 		return nil
 	}
 	v.table.uint32At(atOwner).CompareAndSwap(uint32(unix.Getpid()), 0) // its numbers are closed
+	v.table.untry()
 	var errs []error
 	for _, s := range v.takeLate() {
 		errs = append(errs, s.close())

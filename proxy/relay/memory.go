@@ -10,9 +10,13 @@ type memory struct {
 	pipes   [pipeKinds]pipePool
 }
 
+// speedShare is the share of the descriptors, 1/n, that go into pipes for speed alone.
+const speedShare = 16
+
 func newMemory(r *Relay) memory {
+	most := r.pipesPerLoop()
 	return memory{pipes: [pipeKinds]pipePool{
-		wide: {kind: wide, most: r.pipesPerLoop(), ceiling: r.ceiling},
+		wide: {kind: wide, most: most, fast: min(most, r.descriptors/speedShare/r.options.Loops), ceiling: r.ceiling},
 		slim: {kind: slim, most: math.MaxInt, ceiling: r.ceiling},
 	}}
 }

@@ -54,6 +54,13 @@ func (f *slotFlow) recount(fd int32, at int64) {
 	atomic.StoreInt64(&f.next, 0)
 }
 
+// noteWriting notes that more than another process has told is written to a Unix socket.
+func (p *pair) noteWriting(f *flow, dst *side) {
+	if p.kept != nil && !dst.tcp {
+		atomic.StoreInt64(&p.kept.flow[p.from(f)].told, 0)
+	}
+}
+
 // noteWritten notes that all of a buffer was written, which nothing else tells of a
 // Unix socket. Who is killed before that cannot know what is owed.
 func (p *pair) noteWritten(f *flow, dst *side) {

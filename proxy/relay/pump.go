@@ -163,6 +163,7 @@ func (l *loop) write(p *pair, f *flow, dst *side) result {
 		return l.spliceOut(p, f, dst)
 	}
 	b := l.memoryOf(p).buffers.bytes(f.buf)[f.off:f.end]
+	p.noteWriting(f, dst)
 	n, errno := send(dst.fd, b)
 	if errno != 0 {
 		return refused(dst, errno)
@@ -210,9 +211,13 @@ func (l *loop) takeBuffer(p *pair, from int) bool {
 func (l *loop) takePipe(p *pair, f *flow) {
 	f.full = 0
 	m := l.memoryOf(p)
-	f.pipe = m.pipes[wide].get()
-	if f.pipe.fd < 0 && p.needsPipe(p.from(f)) {
-		f.pipe = m.pipes[slim].get()
+	if p.needsPipe(p.from(f)) {
+		f.pipe = m.pipes[wide].get()
+		if f.pipe.fd < 0 {
+			f.pipe = m.pipes[slim].get()
+		}
+	} else {
+		f.pipe = m.pipes[wide].getForSpeed()
 	}
 	if f.pipe.fd >= 0 {
 		p.notePipe(f)

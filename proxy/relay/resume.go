@@ -124,7 +124,7 @@ func sentTo(kept *slotFlow, dst *side, at int64) (int64, error) {
 		n, err := written(dst.fd)
 		return n - kept.beyond, err
 	}
-	switch told := atomic.SwapInt64(&kept.told, 0); {
+	switch told := atomic.LoadInt64(&kept.told); {
 	case told > 0:
 		return told - 1, nil
 	case at != kept.start:

@@ -52,6 +52,7 @@ type pipePool struct {
 	free  []pipe
 	made  int
 	most  int
+	fast  int  // that are in use at most when one is taken for speed alone
 	off   bool // pipes cannot be had here
 
 	ceiling func() int // descriptors from this number up are not for pipes
@@ -84,6 +85,15 @@ func (p *pipePool) get() pipe {
 	}
 	p.made++
 	return made
+}
+
+// getForSpeed is get for a direction that goes on without one as well: most are left to
+// those that must have one, where descriptors are few.
+func (p *pipePool) getForSpeed() pipe {
+	if p.made-len(p.free) >= p.fast {
+		return noPipe
+	}
+	return p.get()
 }
 
 // keep leaves a new pipe in the vault, if there is one.

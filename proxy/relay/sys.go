@@ -174,7 +174,7 @@ func inqHint(fd int32) int {
 // listenBacklog is how many clients wait in the queue of a listening socket; as
 // many as any queue may hold where the kernel does not tell.
 func listenBacklog(fd int32) int {
-	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	info, err := tcpInfo(fd)
 	if err != nil {
 		return 4096 // net.core.somaxconn
 	}
@@ -184,7 +184,7 @@ func listenBacklog(fd int32) int {
 // tcpClosed tells whether a TCP socket's connection is over (TCP_CLOSE).
 func tcpClosed(fd int32) bool {
 	const tcpClose = 7 // include/net/tcp_states.h
-	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	info, err := tcpInfo(fd)
 	return err == nil && info.State == tcpClose
 }
 
