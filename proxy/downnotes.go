@@ -21,6 +21,10 @@ type downNotes struct {
 	begun bool                     // a generation is in service: this process knows better
 }
 
+// mostDown is how many there are: a vault has 8,192 notes, and connections need some. Who
+// else is down the next process finds out anew.
+const mostDown = 1000
+
 // ofServer is the kind of these notes.
 const ofServer relay.NoteKind = "server"
 
@@ -90,6 +94,9 @@ func (d *downNotes) settle(now func() []upstream.Down) {
 	}
 	noted := make(map[upstream.Down]uint32)
 	for _, one := range now() {
+		if len(noted) == mostDown {
+			break
+		}
 		number, ok := d.notes[one]
 		if !ok {
 			number, ok = d.note(one)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,4 +177,21 @@ func TestWhatWasLetGoIsAnotherProcesss(t *testing.T) {
 	assert.Len(t, n.servers(), 1)
 	n.attach(e)
 	assert.Empty(t, n.servers(), "until this one has it again")
+}
+
+func TestNotesOfServersLeaveRoomForConnections(t *testing.T) {
+	book := &notebook{}
+	var d downNotes
+	d.attach(book, nil)
+	d.begin()
+	down := make([]upstream.Down, 2*mostDown)
+	for i := range down {
+		down[i].Address = strconv.Itoa(i)
+	}
+	for range 2 {
+		d.settle(func() []upstream.Down { return down })
+		assert.Len(t, book.servers(), mostDown)
+	}
+	d.settle(func() []upstream.Down { return down[:3] })
+	assert.Len(t, book.servers(), 3)
 }

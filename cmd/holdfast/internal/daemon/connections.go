@@ -157,7 +157,7 @@ func (c *connections) entrust(ctx context.Context, store *fdstore.Store) error {
 // first.
 func (d *daemon) openConnections(g *generation) {
 	wanted := g.config.Global.Keep == config.KeepConnections
-	if d.live.vault == nil && (wanted || len(d.live.left) > 0) {
+	if d.live.vault == nil && d.offering.lent == nil && (wanted || len(d.live.left) > 0) {
 		if len(d.live.left) > 0 {
 			d.engine.Hold()
 		}
@@ -175,7 +175,7 @@ func (d *daemon) entrustConnections() {
 	if err != nil && !d.live.unheld.Load() {
 		d.log.Error("connections end with this process", "error", err.Error())
 	}
-	d.live.unheld.Store(err != nil || store == nil)
+	d.live.unheld.Store(err != nil || store == nil || d.live.failing)
 }
 
 // keepConnections goes on with what is left, before anything that may take long, and has
@@ -194,10 +194,14 @@ func (c *connections) kept() int {
 	return c.vault.Stats().Kept
 }
 
-// lend gives copies of the vault's files, for whoever goes on with it. Until takeBack is
-// called nothing gets into a segment that is not among them.
+// lend gives copies of the vault's files, for whoever goes on with it, also of one that
+// could not be opened yet. Until takeBack is called nothing gets into a segment that is not
+// among them.
 func (c *connections) lend() (copies []fdstore.Held, takeBack func(), err error) {
-	files, takeBack := c.vault.Files()
+	files, takeBack := entries(c.left), func() {}
+	if c.vault != nil {
+		files, takeBack = c.vault.Files()
+	}
 	copies, err = copyFiles(files)
 	if err != nil {
 		takeBack()
@@ -238,6 +242,7 @@ func closeHeld(files []fdstore.Held) {
 // copy of the vault. Nothing is accepted meanwhile.
 func (c *connections) letGo(e *proxy.Engine) {
 	if c.vault == nil {
+		c.closeLeft()
 		return
 	}
 	e.LetGo()

@@ -137,7 +137,7 @@ func (d *daemon) Status() status.Status {
 	s := d.engine.Status()
 	s.Holder = d.keep.holder()
 	if s.Holder == status.HolderNone || d.live.unheld.Load() {
-		s.Connections.Kept, s.Connections.Unkept = 0, s.Connections.Kept+s.Connections.Unkept // only an upgrade takes them along
+		s.Connections.Kept, s.Connections.Unkept = 0, s.Connections.Active // an upgrade at most takes them along
 	}
 	s.Handover = status.Handover{Last: d.tookOver, LastError: d.upgrading.lastError()}
 	return s

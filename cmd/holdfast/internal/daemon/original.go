@@ -73,7 +73,7 @@ func (o original) BeginDraining(_ context.Context, over time.Duration) error {
 // would be missing in what is lent.
 func (o original) Connections() (list []handover.Socket, err error) {
 	ok := o.d.call(func() {
-		if o.d.live.vault == nil {
+		if o.d.live.vault == nil && len(o.d.live.left) == 0 {
 			return
 		}
 		if o.d.offering.left, o.d.offering.lent, err = o.d.live.lend(); err != nil {
