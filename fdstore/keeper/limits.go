@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// spareFiles is for sockets of the keeper and what is under way to it.
+	// spareFiles is for sockets of the keeper and what is under way to it; half of all
+	// where that is less.
 	spareFiles = 320
 
 	// mostNameBytes is what LISTEN_FDNAMES may have. No process can be started with a
@@ -22,7 +23,8 @@ func (k *keeper) fit(size, sockets int) int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil { // the runtime has raised it as far as it may
 		return size
 	}
-	most := max(0, (int(min(limit.Cur, 1<<30))-spareFiles)/2-sockets)
+	files := int(min(limit.Cur, 1<<30))
+	most := max(0, (files-min(spareFiles, files/2))/2-sockets)
 	if size > most {
 		k.log.Warn("the store is smaller than asked for: this process may not open enough files (ulimit -n)",
 			"max", most, "asked", size, "files", limit.Cur)

@@ -2,7 +2,9 @@ package vault_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -35,7 +37,7 @@ type model struct {
 
 func TestAnySequenceOfLives(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		manager, err := storetest.New("@vault-model", 60)
+		manager, err := storetest.New(fmt.Sprint("@vault-model-", os.Getpid()), 60)
 		require.NoError(rt, err)
 		defer manager.Close()
 		m := &model{t: t, manager: manager, kept: map[uint64]entry{}}

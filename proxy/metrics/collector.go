@@ -23,7 +23,7 @@ var (
 	kept         = desc("connections_kept", "Client connections that outlive this process.")
 	unkept       = desc("connections_unkept", "Client connections that end with this process, as there was no room to keep them.")
 	lost         = desc("connections_lost_total", "Client connections of an earlier process that could not go on, and were reset.")
-	restorePause = desc("connections_restore_pause_seconds", "For how long the connections of an earlier process stood still, since this one began. 0 = there were none.")
+	restorePause = desc("connections_restore_pause_seconds", "For how long the connections of an earlier process stood still, since this one began, without the time in which there was no process. 0 = there were none.")
 	failed       = desc("connections_failed_total", "Client connections that were reset before a server was reached: none in time, a bad PROXY header, no memory or descriptor.")
 	received     = desc("client_received_bytes_total", "Bytes received from clients.")
 	sent         = desc("client_sent_bytes_total", "Bytes sent to clients.")

@@ -38,7 +38,7 @@ func keptLine(c status.Connections) string {
 		line += fmt.Sprintf(", %d lost", c.Lost)
 	}
 	if c.RestorePause > 0 {
-		line += fmt.Sprintf(", stood still for %.0f ms", math.Ceil(c.RestorePause))
+		line += fmt.Sprintf(", restored in %.0f ms", math.Ceil(c.RestorePause))
 	}
 	return line
 }

@@ -50,7 +50,7 @@ holdfast     1.2.3, running, pid 4711
 since        2026-01-02 03:04:05 (2h0m3s)
 generation   3, holder systemd
 connections  15 active, 4716 accepted, 9 restored, 1 failed
-kept         12, 3 not, 2 lost, stood still for 17 ms
+kept         12, 3 not, 2 lost, restored in 17 ms
 traffic      1.0 TiB in, 1.5 KiB out
 log          4 lines dropped
 last change  listener alt (tcp 127.0.0.1:8090): address already in use
