@@ -50,7 +50,7 @@ bench:
 # In sight and one package after another: a boot takes a while, and two guests are enough.
 vmtest:
 	.ci/setup vm
-	go test -count 1 -v -p 1 -timeout 40m ./vmtest/...
+	go test -count 1 -v -p 1 -timeout 60m ./vmtest/...
 
 vmtest-units:
 	.ci/setup vm
