@@ -94,20 +94,21 @@ func (r *running) stop(t *testing.T) {
 	r.end(t)
 }
 
-// listening is how many listening sockets this process has.
-func listening() int {
-	n := 0
+// listening are the listening sockets of this process, each once however many descriptors
+// it has: who serves one makes another, some time after it is there.
+func listening() map[string]bool {
+	sockets := map[string]bool{}
 	for open := range leaktest.Descriptors() {
-		number, _, _ := strings.Cut(open, " ")
+		number, socket, _ := strings.Cut(open, " ")
 		fd, err := strconv.Atoi(number)
 		if err != nil {
 			continue
 		}
 		if on, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err == nil && on != 0 {
-			n++
+			sockets[socket] = true
 		}
 	}
-	return n
+	return sockets
 }
 
 func reachable(address string) error {
