@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -23,6 +24,8 @@ func Port(t testing.TB) int {
 	const first, last = 12000, 32000
 	ports.Lock()
 	defer ports.Unlock()
+	syscall.ForkLock.RLock() // a child that is being started would have the port for a moment more
+	defer syscall.ForkLock.RUnlock()
 	if ports.next == 0 {
 		// Test binaries that run side by side start at different places.
 		ports.next = first + rand.IntN(last-first)
