@@ -99,7 +99,7 @@ func (d *downNotes) settle(now func() []upstream.Down) {
 		}
 		number, ok := d.notes[one]
 		if !ok {
-			number, ok = d.note(one)
+			number, ok = relay.LeaveNote(d.vault, downNote{ofServer, one})
 		}
 		if ok {
 			noted[one] = number
@@ -111,14 +111,6 @@ func (d *downNotes) settle(now func() []upstream.Down) {
 		}
 	}
 	d.notes = noted
-}
-
-func (d *downNotes) note(one upstream.Down) (number uint32, ok bool) {
-	content, err := json.Marshal(downNote{ofServer, one})
-	if err != nil {
-		return 0, false // it has nothing that could not be written
-	}
-	return d.vault.Note(content)
 }
 
 // Down are the servers that are down.

@@ -59,10 +59,10 @@
 // that is in the way is sent anew first and then received. A process that is killed
 // between the two leaves it in the queues twice; the second copy is closed when the
 // vault is restored, and closing a copy does nothing to a connection. No new segment
-// has to be stored for that, the holder does not hear of it. Keep
-// receives up to two dead records at the head of the segment that it sends to: where
-// connections are short nothing else is needed. A goroutine sweeps a segment when half of
-// it is dead, so a drop costs a constant, and each once in 20 s.
+// has to be stored for that, the holder does not hear of it. Keep receives up
+// to two dead records at the head of the segment that it sends to: where connections are
+// short nothing else is needed. A goroutine sweeps a segment when half of it is dead, so a
+// drop costs a constant, and each once in 20 s.
 //
 // Another goroutine adds segments before they are needed and gives up empty ones. With
 // a store a segment is used only when the store has it.
@@ -99,8 +99,8 @@
 // takes an eighth more, and two for each writer.
 //
 // On a host with two cores, with 6.18: Take, Keep and Drop together 2.6 µs, nearly all of
-// it in sendmsg and recvfrom; 1 µs of the sweeper for a dead record, and 3 µs
-// for a live one in the way; 3 µs a record to restore, 0.3 s for 100,000.
+// it in sendmsg and recvfrom; 1 µs of the sweeper for a dead record, and 3 µs for a live
+// one in the way; 3 µs a record to restore, 0.3 s for 100,000.
 //
 // # Facts
 //

@@ -86,7 +86,7 @@ func (v *Vault) reserve(count int32) bool {
 }
 
 // append sends the record with the descriptors that are in the envelope. The error is one
-// of those in lack.go.
+// of those in lack.go, or what sendmsg(2) says.
 func (w *Writer) append(e entry) unix.Errno {
 	v := w.vault
 	if !v.reserve(e.count) {

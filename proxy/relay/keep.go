@@ -29,6 +29,9 @@ func (l *loop) keepArrival(a *arrival) {
 // former may be closed then.
 func (l *loop) rekeep(p *pair) {
 	if p.kept == nil {
+		if l.vault != nil {
+			p.resetAtDeath(true) // the new socket too
+		}
 		return
 	}
 	former, number := p.kept, p.number
@@ -60,9 +63,6 @@ func (l *loop) unkeep(p *pair) {
 // keepOpen notes that both sides are connected, before the first byte moves.
 func (l *loop) keepOpen(p *pair) {
 	if p.kept == nil {
-		if l.vault != nil {
-			p.resetAtDeath(true) // the server's side may be another socket by now
-		}
 		return
 	}
 	for i := range p.side {

@@ -51,7 +51,7 @@ type loop struct {
 
 	watches  []*watch // by index in their tag; nil = free
 	draining []*watch // no longer watched; who is in their queue is served before they go
-	held     bool     // accepting from nothing, until Accept
+	held     bool     // accepting from nothing, until Unhold
 	paused   bool     // out of descriptors: accepting from nothing
 	failing  bool     // accepting from some socket fails: to be tried again
 	short    bool     // descriptors ran out, and it was said

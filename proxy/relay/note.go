@@ -29,9 +29,10 @@ func ReadNote(content []byte) (Note, error) {
 	return n, err
 }
 
-// leave writes the note down where the next process finds it, if there is room.
-func (n Note) leave(v Vault) (number uint32, ok bool) {
-	content, err := json.Marshal(n)
+// LeaveNote writes a note, a [Note] or one of another kind, down where the next process
+// finds it, if there is room.
+func LeaveNote(v Vault, note any) (number uint32, ok bool) {
+	content, err := json.Marshal(note)
 	if err != nil {
 		return 0, false // it has nothing that could not be written
 	}
@@ -54,7 +55,7 @@ func (r *Relay) describe(u *use) {
 		Socket: u.socket.id, Label: u.socket.label, Listener: u.service.Listener,
 		Upstream: u.service.Pool.Name(), Generation: u.service.Generation,
 	}
-	if number, ok := n.leave(v); ok {
+	if number, ok := LeaveNote(v, n); ok {
 		u.relay, r.noted[u] = r, v
 		u.note.Store(number)
 	}

@@ -63,18 +63,14 @@ func (r *Relay) share(kept []Kept) ([][]Kept, *leftovers) {
 
 // shareBuffers gives the loops what is free of the slabs that were adopted.
 func (r *Relay) shareBuffers(left *leftBuffers) {
-	shares := make([][]uint32, len(r.loops))
-	next := 0
-	for number := range left.inUse {
-		shares[next] = append(shares[next], number)
-		next = (next + 1) % len(shares)
-	}
 	r.eachWait(func(l *loop) {
-		for _, number := range shares[l.index] {
-			slab, ok := l.vault.AdoptSlab(number)
-			if ok {
+		for number, inUse := range left.inUse {
+			if int(number)%len(r.loops) != l.index {
+				continue
+			}
+			if slab, ok := l.vault.AdoptSlab(number); ok {
 				l.shared.buffers.hold(number, slab)
-				l.shared.buffers.add(number, left.inUse[number])
+				l.shared.buffers.add(number, inUse)
 			}
 		}
 	})

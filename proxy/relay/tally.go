@@ -84,7 +84,7 @@ func (r *Relay) keepTally(v Vault, s *Socket) {
 		delete(r.tallies.left, s.id)
 		r.tallies.kept[s] = number
 		s.tally.goOn(v.Counter(number))
-	} else if number, ok := (Note{Kind: OfSocket, Socket: s.id, Label: s.label}).leave(v); ok {
+	} else if number, ok := LeaveNote(v, Note{Kind: OfSocket, Socket: s.id, Label: s.label}); ok {
 		r.tallies.kept[s] = number
 		s.tally.begin(v.Counter(number))
 	}
