@@ -132,5 +132,5 @@ func TestAReloadThatHasRoomSinceDaemonReloadIsNotRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, done.Generation)
 	assert.Contains(t, log.String(), "the size of the store has changed")
-	assert.Len(t, storedBy(m), 3)
+	eventuallyStores(t, m, 3)
 }

@@ -109,7 +109,7 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	delete(s.listen, "web")
 	s.write(t)
 	require.NoError(t, third.reload())
-	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, patience, time.Millisecond)
+	eventuallyStores(t, m, 2)
 	assert.NotContains(t, storedBy(m), "socket/ffffff")
 }
 

@@ -280,6 +280,13 @@ func filesIn(t *testing.T, dir string) []string {
 	return files
 }
 
+// eventuallyStores waits until a manager keeps so much: what a start or a reload makes
+// useless goes after it has been answered.
+func eventuallyStores(t *testing.T, m *storetest.Manager, places int, message ...any) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, storedBy(m), places, message...) }, patience, time.Millisecond)
+}
+
 // storedBy are the names of what a manager keeps, without the vault, when no push of it is
 // under way any more: each ends with a canary.
 func storedBy(m *storetest.Manager) []string {

@@ -196,7 +196,7 @@ func TestKill9KeepsTheSocketsAndWhoComesMeanwhile(t *testing.T) {
 	now = second.status()
 	assert.Equal(t, map[string]string{s.label("web"): "store", "unix " + path: "store"}, origins(now))
 	assert.EqualValues(t, 1, now.Generation, "it is the same configuration")
-	assert.Len(t, storedBy(m), 3, "two sockets and the configuration")
+	eventuallyStores(t, m, 3, "two sockets and the configuration")
 
 	s.listen = map[string][]string{"web": {s.listen["web"][0]}}
 	s.write(t)
@@ -287,7 +287,7 @@ func TestWhoWaitsAtARemovedListenerIsServedByTheNextProcess(t *testing.T) {
 	for _, conn := range waiting {
 		requireEcho(t, conn)
 	}
-	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, patience, time.Millisecond, "the store is rid of it")
+	eventuallyStores(t, m, 2, "the store is rid of it")
 	var draining []uint64
 	for _, l := range second.status().Listeners.Sockets {
 		if l.State == status.SocketDraining {
@@ -334,7 +334,7 @@ func TestAStartThatTheStoreHasNoRoomForServesAndSaysSo(t *testing.T) {
 	delete(s.listen, "more")
 	s.write(t)
 	require.NoError(t, l.reload())
-	assert.Len(t, storedBy(m), 2, "what fits in now is kept, also a socket that did not before")
+	eventuallyStores(t, m, 2, "what fits in now is kept, also a socket that did not before")
 	l.end(unix.SIGTERM)
 	assert.Contains(t, l.log.String(), "not kept when this process ends")
 }
@@ -372,8 +372,7 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 				require.Eventually(t, func() bool { return reachable(other[name][0]) != nil }, patience, time.Millisecond)
 			}
 		}
-		require.Eventually(t, func() bool { return len(storedBy(m)) == len(s.listen)+1 }, patience, time.Millisecond,
-			"round %d: the store has %v", round, storedBy(m))
+		eventuallyStores(t, m, len(s.listen)+1, "round %d", round)
 		next.end(unix.SIGKILL)
 		assert.NotContains(t, next.log.String(), "no configuration knows", "round %d: who waits is served", round)
 	}

@@ -170,7 +170,7 @@ func TestAReplacementThatIsKilledOnTrialLeavesNothingInTheStore(t *testing.T) {
 	first.log.eventually(t, "the replacement accepts")
 	second.end(unix.SIGKILL)
 	require.Eventually(t, func() bool { return first.reload() == nil }, patience, time.Millisecond, "its address is free")
-	require.Eventually(t, func() bool { return len(storedBy(m)) == 4 }, patience, time.Millisecond, "three sockets and a configuration")
+	eventuallyStores(t, m, 4, "three sockets and a configuration")
 	requireEcho(t, s.dial(t, "more"))
 }
 
@@ -262,7 +262,7 @@ func TestTheStoreIsTheReplacementsAfterATakeover(t *testing.T) {
 	for range 3 {
 		next := s.lifeOf(t, m.Socket(), nil)
 		next.log.eventually(t, "msg=serving")
-		require.Eventually(t, func() bool { return len(storedBy(m)) == len(kept) }, patience, time.Millisecond)
+		eventuallyStores(t, m, len(kept))
 		_ = first.command.Wait()
 		first.ended = true
 		first = next
