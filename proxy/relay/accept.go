@@ -60,6 +60,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	}
 	a := arrival{upstream: spare, family: family, use: use}
 	a.slot, a.number = l.ready.take(l, use)
+	inherits := w.socket.handsDown() // asked after the accept another loop could have emptied the queue
 	a.client, errno = accept(w.socket.fd, &l.from)
 	if errno != 0 {
 		l.leave(service.Limit)
@@ -68,7 +69,9 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	a.peer = addrPort(&l.from)
 	l.keepArrival(&a)
 	l.spares.given(family)
-	w.socket.adopt(a.client)
+	if !inherits {
+		setAccepted(a.client, w.socket.tcp)
+	}
 	use.active.Add(1)
 	w.socket.tally.add()
 	l.counters.accepted.Add(1)
@@ -85,7 +88,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 func (l *loop) acceptFailed(w *watch, errno unix.Errno) (more bool) {
 	switch errno {
 	case unix.EAGAIN:
-		w.socket.inherited.Store(true)
+		w.socket.emptied()
 		return false
 	case unix.ECONNABORTED, unix.EINTR, unix.EPERM, unix.EPROTO, unix.ENOPROTOOPT, unix.ENETDOWN, unix.ENETUNREACH,
 		unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.EOPNOTSUPP, unix.ETIMEDOUT:

@@ -118,7 +118,7 @@ func TestIdleConnectionIsEnded(t *testing.T) {
 
 // Whoever sent something while the process was stopped was not idle.
 func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
-	const idle = 1500 * time.Millisecond
+	const idle = time.Minute
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{loops: 1, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
 	clients := make([]net.Conn, 3*turnEvents)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,9 @@ type Socket struct {
 
 	// The options of TCP are set on the listening socket, and accepted sockets
 	// have them if their handshake ended later. Clients that were in the queue
-	// before have not; the queue was empty since when inherited is set.
+	// before have not, or were on their way into it; all of them are accepted when
+	// inherited is set.
+	prepared  time.Time
 	inherited atomic.Bool
 
 	tally  tally
@@ -42,6 +45,7 @@ func NewSocket(fd int, id uint64, label string, service *Service) *Socket {
 		setTCP(s.fd)
 		clearLinger(s.fd)
 		setInt(s.fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 0)
+		s.prepared = time.Now()
 	}
 	return s
 }
@@ -91,11 +95,20 @@ func (s *Socket) Accepted() int64 { return s.tally.clients.Load() }
 // limit of connections or descriptors is reached.
 func (s *Socket) Paused() bool { return s.paused.Load() > 0 }
 
-// adopt gives an accepted socket the options that it has not inherited.
-func (s *Socket) adopt(fd int32) {
+// handsDown tells whether who is accepted from now on has inherited the options.
+func (s *Socket) handsDown() bool {
 	// Unix sockets inherit nothing, and from one of Multipath TCP not all is inherited.
-	if !s.tcp || s.mptcp || !s.inherited.Load() {
-		setAccepted(fd, s.tcp)
+	return s.tcp && !s.mptcp && s.inherited.Load()
+}
+
+// longestEntry is the longest that the kernel is between the copy of the options and the
+// queue, interrupted by whatever it may be.
+const longestEntry = time.Second
+
+// emptied notes that nobody was in the queue.
+func (s *Socket) emptied() {
+	if !s.inherited.Load() && time.Since(s.prepared) > longestEntry {
+		s.inherited.Store(true)
 	}
 }
 

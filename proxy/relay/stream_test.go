@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -142,6 +143,37 @@ func TestClientsOfBeforeTheOptionsHaveThemToo(t *testing.T) {
 	})
 	assert.Equal(t, 4, sides)
 	<-r.relay.Release(s, false)
+}
+
+// The loops come to the end of the queue at the same time.
+func TestUrgentDataOfManyWhoCameBeforeTheOptionsComesInLine(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 4}, b.address)
+	for round := range uint64(20) {
+		fd, address := listenRaw(t, "tcp", 64)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		clients := make([]net.Conn, 50)
+		for i := range clients {
+			c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+			require.NoError(t, err)
+			defer c.Close()
+			require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+			onSocket(t, c, func(fd int) { err = syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil) })
+			require.NoError(t, err)
+			_, err = io.WriteString(c, "tail")
+			require.NoError(t, err)
+			clients[i] = c
+		}
+		s := NewSocket(fd, round+2, "early", r.service)
+		r.relay.Serve(s)
+		for _, c := range clients {
+			got := make([]byte, 5)
+			_, err := io.ReadFull(c, got)
+			require.NoError(t, err)
+			assert.Equal(t, "Utail", string(got))
+		}
+		<-r.relay.Release(s, false)
+	}
 }
 
 func TestBurstsLeaveNeitherPipesNorMemory(t *testing.T) {
