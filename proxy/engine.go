@@ -36,6 +36,7 @@ type Engine struct {
 	generation uint64
 	config     *config.Config
 	lastError  string
+	held       bool          // nobody is accepted for now
 	attached   bool          // connections are kept
 	pause      time.Duration // of those that another process has left
 	lost       int64         // connections that another process has left, and that could not go on

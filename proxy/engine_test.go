@@ -131,6 +131,17 @@ func ping(t *testing.T, c net.Conn) {
 	require.NoError(t, err)
 }
 
+func TestWhoAcceptsNobodyYetIsStarting(t *testing.T) {
+	socket, address, _ := handed(t, "web", false)
+	e := serving(t, proxying(t, echoServer(t)), socket)
+	require.Equal(t, status.Running, e.Status().State)
+	e.Hold()
+	assert.Equal(t, status.Starting, e.Status().State)
+	e.Unhold()
+	assert.Equal(t, status.Running, e.Status().State)
+	ping(t, dial(t, address))
+}
+
 func TestStatusTellsWhatIsServed(t *testing.T) {
 	server := echoServer(t)
 	socket, address, _ := handed(t, "web", false)

@@ -21,6 +21,9 @@ func (e *Engine) Status() status.Status {
 			BytesIn: stats.BytesIn, BytesOut: stats.BytesOut, Unlogged: stats.Unlogged,
 		},
 	}
+	if e.held && e.state == status.Running {
+		s.State = status.Starting
+	}
 	if stats.Restored > 0 {
 		s.Connections.RestorePause = float64(e.pause.Microseconds()) / 1e3
 	}

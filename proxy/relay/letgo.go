@@ -49,7 +49,6 @@ func (l *loop) forget(p *pair) {
 	l.clearDeadline(p)
 	p.noteIdle(l.now)
 	for i := range p.side {
-		p.noteOwed(i)
 		if fd := p.flow[i].pipe.fd; fd >= 0 {
 			closeFD(fd)
 		}

@@ -42,6 +42,9 @@ func (p *pair) noteStart(from int) {
 	if !p.side[from].tcp && at-kept.zero > mostCounted {
 		kept.recount(p.side[from].fd, at)
 	}
+	if !p.side[1-from].tcp {
+		atomic.StoreInt64(&kept.told, at+1)
+	}
 	atomic.StoreInt64(&kept.start, at)
 }
 
@@ -54,18 +57,20 @@ func (f *slotFlow) recount(fd int32, at int64) {
 	atomic.StoreInt64(&f.next, 0)
 }
 
-// noteWriting notes that more than another process has told is written to a Unix socket.
+// noteWriting notes that a Unix socket is being written to. Nothing tells how much of it
+// is: who is killed until that is noted leaves a flow that cannot go on.
 func (p *pair) noteWriting(f *flow, dst *side) {
 	if p.kept != nil && !dst.tcp {
 		atomic.StoreInt64(&p.kept.flow[p.from(f)].told, 0)
 	}
 }
 
-// noteWritten notes that all of a buffer was written, which nothing else tells of a
-// Unix socket. Who is killed before that cannot know what is owed.
+// noteWritten notes how much a Unix socket was written: of a buffer up to off, or all that
+// has moved.
 func (p *pair) noteWritten(f *flow, dst *side) {
 	if p.kept != nil && !dst.tcp {
-		atomic.StoreInt64(&p.kept.flow[p.from(f)].start, f.moved)
+		kept := &p.kept.flow[p.from(f)]
+		atomic.StoreInt64(&kept.told, f.moved-int64(f.end-f.off)+1)
 	}
 }
 
@@ -80,11 +85,3 @@ func (p *pair) from(f *flow) int {
 // poured is the buffer of a flow whose bytes are all in its pipe. With another one, and
 // the pipe empty, what was read is in that buffer still.
 const poured = math.MaxUint32
-
-// noteOwed notes how much of a buffer a Unix socket was written, where that has to be done
-// without a pipe: it is known at an orderly end only.
-func (p *pair) noteOwed(from int) {
-	if f, kept := &p.flow[from], &p.kept.flow[from]; !p.side[1-from].tcp && f.off < f.end {
-		atomic.StoreInt64(&kept.told, kept.start+int64(f.off)+1)
-	}
-}

@@ -166,16 +166,16 @@ func (l *loop) write(p *pair, f *flow, dst *side) result {
 	p.noteWriting(f, dst)
 	n, errno := send(dst.fd, b)
 	if errno != 0 {
+		p.noteWritten(f, dst)
 		return refused(dst, errno)
 	}
 	p.active = l.now
+	f.off += uint32(n)
+	p.noteWritten(f, dst)
 	if n < len(b) {
-		f.off += uint32(n)
 		dst.writable = false
 		return blocked
 	}
-	f.off, f.end = 0, 0
-	p.noteWritten(f, dst)
 	l.releaseBuffer(p, f)
 	return progressed
 }

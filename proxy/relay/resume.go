@@ -118,7 +118,7 @@ func (l *loop) findOwed(p *pair, from int, left *leftovers) error {
 }
 
 // sentTo is the position up to which the destination was written, after its source was read
-// up to at. Of a Unix socket who has let go has told it, or nobody knows.
+// up to at. Of a Unix socket it was noted, but for the moment of a write.
 func sentTo(kept *slotFlow, dst *side, at int64) (int64, error) {
 	if dst.tcp {
 		n, err := written(dst.fd)
