@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock/socktest"
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
@@ -34,6 +36,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if role := roles[os.Args[1]]; role != nil {
 			os.Exit(role(os.Args[2:]))
+		}
+	}
+	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
+		if signal.Ignored(s) { // by who runs the tests in the background: the service would inherit it
+			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
 	code := socktest.Run(m)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -43,6 +44,11 @@ func runChild(text string) error {
 	}
 	if err := json.Unmarshal([]byte(text), &c.settings); err != nil {
 		return err
+	}
+	if c.settings.Pipeless {
+		if err := refusePipes(); err != nil {
+			return err
+		}
 	}
 	began := time.Now()
 	found, store, err := c.openVault()
@@ -202,7 +208,7 @@ func (c *child) obey() error {
 			for _, socket := range c.sockets {
 				accepted += socket.Accepted()
 			}
-			c.report(report{What: what, Unkept: s.Unkept, Active: s.Active, Accepted: accepted, Kept: c.vault.Stats().Kept})
+			c.report(report{What: what, Unkept: s.Unkept, Active: s.Active, Accepted: accepted, BytesIn: s.BytesIn, Kept: c.vault.Stats().Kept})
 		case "let go":
 			for _, s := range c.sockets {
 				<-c.relay.Release(s, false)
@@ -214,4 +220,23 @@ func (c *child) obey() error {
 			c.report(report{What: what})
 		}
 	}
+}
+
+// refusePipes has the kernel give this process no pipe, as if all descriptors were used.
+func refusePipes() error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIPE2, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EMFILE)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

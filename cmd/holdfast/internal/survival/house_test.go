@@ -158,9 +158,10 @@ const mostFailures = 5
 
 func (h *house) failed(p *plan, err error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.failures++
-	if h.failures > mostFailures {
+	enough := h.failures > mostFailures
+	h.mu.Unlock()
+	if enough {
 		h.t.Fail()
 		return
 	}
@@ -169,6 +170,8 @@ func (h *house) failed(p *plan, err error) {
 
 // recent tells of the last lives.
 func (h *house) recent() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	text := "seed " + strconv.FormatUint(h.seed, 10)
 	for _, l := range h.lives {
 		text += "\n\t" + l.text()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/fdstore"
@@ -41,6 +43,7 @@ type report struct {
 	Unkept   int64
 	Active   int64
 	Accepted int64 // by all lives
+	BytesIn  int64 // likewise
 	Kept     int
 	Pause    time.Duration
 }
@@ -51,6 +54,7 @@ type settings struct {
 	Loops    int
 	Slots    int // of the vault
 	InFlight int // 0 = as many as may be
+	Pipeless bool
 	Damage   int // slots to be filled with garbage before they are restored
 	Seed     uint64
 	Routes   []childRoute
@@ -189,6 +193,20 @@ func (l *life) ask(what string) report {
 	_, err := l.command.Write([]byte(what + "\n"))
 	require.NoError(l.house.t, err)
 	return l.await(what)
+}
+
+// awaitStandstill waits until there are so many connections, all kept, and nothing moves.
+func (l *life) awaitStandstill(connections int) {
+	l.house.t.Helper()
+	var last report
+	since := time.Now()
+	testbed.Eventually(l.house.t, patience, "nothing moves", func() bool {
+		now := l.ask("stats")
+		if now != last || now.Active != int64(connections) || now.Kept != connections {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
 }
 
 // kill ends a child, wherever it is.

@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds the life of a connection.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // outcome is what one end has seen.
 type outcome struct {
@@ -58,6 +58,9 @@ func (p *plan) play(end int, c net.Conn) outcome {
 
 // read reads to the end, and compares.
 func (e *peer) read() {
+	if e.script.reads != nil {
+		<-e.script.reads
+	}
 	r := rand.New(rand.NewPCG(e.script.seed, 1))
 	b := make([]byte, 64<<10)
 	for {
@@ -166,8 +169,9 @@ func pause(r *rand.Rand, most time.Duration) {
 // isReset tells a RST without a FIN.
 func isReset(err error) bool { return errors.Is(err, unix.ECONNRESET) }
 
-// isBoth tells a RST that came after a FIN (tcp_reset of the kernel).
-func isBoth(err error) bool { return errors.Is(err, unix.EPIPE) }
+// isBoth tells a RST that came after a FIN (tcp_reset of the kernel). A socket of Multipath
+// TCP whose peer speaks plain TCP has its own word for it.
+func isBoth(err error) bool { return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ENOTCONN) }
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 

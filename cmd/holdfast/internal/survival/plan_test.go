@@ -41,6 +41,7 @@ type script struct {
 	urgent float64       // share of writes that are one urgent byte
 	window int           // of the receive buffer; 0 = as it is
 	stalls float64       // share of reads that are followed by a pause
+	reads  chan struct{} // nothing is read before that is closed; nil = at once
 	first  bool          // who resets ends its stream first
 	seed   uint64
 }

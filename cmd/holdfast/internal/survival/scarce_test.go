@@ -81,6 +81,34 @@ func TestKilledWithMoreStreamsToUnixServersThanPipesNothingIsLost(t *testing.T) 
 	(&traffic{house: h, stop: make(chan struct{})}).end(l)
 }
 
+// What a Unix socket was written is noted after each write, where no pipe tells it.
+func TestKilledWhileUnixServersWithoutPipesStandStillNothingIsLost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	pipeless := func(s *settings) { s.Pipeless = true }
+	l := h.start(pipeless)
+	reads := make(chan struct{})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			p := h.newPlan(rand.New(rand.NewPCG(h.seed, h.nextPlan.Load())), 1, h.routes[1])
+			p.resets, p.mptcp = nobody, false
+			p.ends[client] = script{size: 1 << 20, chunk: 64 << 10, seed: p.ends[client].seed}
+			p.ends[server] = script{size: 1, chunk: 1, reads: reads, seed: p.ends[server].seed}
+			h.runClient(p)
+		})
+	}
+	for range kills(5) {
+		l.awaitStandstill(50)
+		l.kill()
+		l = h.start(pipeless)
+		require.Equal(t, 50, l.await("restored").Restored)
+	}
+	close(reads)
+	all.Wait()
+	(&traffic{house: h, stop: make(chan struct{})}).end(l)
+}
+
 func TestKilledWhileThereIsNoRoomNoByteIsWrong(t *testing.T) {
 	for name, few := range map[string]func(*settings){
 		"in flight":    func(s *settings) { s.InFlight = 50 },

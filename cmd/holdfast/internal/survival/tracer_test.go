@@ -76,7 +76,9 @@ func (t *tracer) run() (hit bool, window int) {
 			t.life.house.t.Errorf("wait for a traced child: %v", err)
 			return hit, window
 		case tid == t.life.pid && (status.Exited() || status.Signaled()):
+			t.life.house.mu.Lock()
 			t.life.calls = t.text()
+			t.life.house.mu.Unlock()
 			t.life.ended("killed "+t.target.String(), status)
 			return hit, window
 		case !status.Stopped():

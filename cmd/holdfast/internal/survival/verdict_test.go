@@ -32,7 +32,7 @@ func (p *plan) judge() (verdict, error) {
 		return 0, fmt.Errorf("%d servers were given it", p.seen)
 	case p.seen == 0 && c.received == 0 && p.resets == client:
 		return asPlanned, nil
-	case p.seen == 0 && c.received == 0 && (isEnd(c.end) || isReset(c.end) || isReset(c.refusal)):
+	case p.seen == 0 && c.received == 0 && (isEnd(c.end) || isReset(c.end) || isReset(c.refusal) || isBoth(c.end)):
 		return inWindow, nil
 	case p.seen == 0:
 		return 0, errors.New("no server was given it")
