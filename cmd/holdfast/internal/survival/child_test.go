@@ -222,11 +222,15 @@ func (c *child) obey() error {
 	}
 }
 
-// refusePipes has the kernel give this process no pipe, as if all descriptors were used.
+// refusePipes has the kernel give this process no pipe that does not block, which are
+// those of the relay, as if all descriptors were used.
 func refusePipes() error {
+	const call, flags = 0, 24 // places in struct seccomp_data
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIPE2, Jf: 1},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: call},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIPE2, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: flags},
+		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.O_NONBLOCK, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EMFILE)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
