@@ -88,6 +88,8 @@ func TestKilledWhileUnixServersWithoutPipesStandStillNothingIsLost(t *testing.T)
 	pipeless := func(s *settings) { s.Pipeless = true }
 	l := h.start(pipeless)
 	reads := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(reads) })
+	t.Cleanup(goOn)
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -104,7 +106,7 @@ func TestKilledWhileUnixServersWithoutPipesStandStillNothingIsLost(t *testing.T)
 		l = h.start(pipeless)
 		require.Equal(t, 50, l.await("restored").Restored)
 	}
-	close(reads)
+	goOn()
 	all.Wait()
 	(&traffic{house: h, stop: make(chan struct{})}).end(l)
 }
