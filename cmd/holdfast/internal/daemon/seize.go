@@ -38,7 +38,7 @@ func (d *daemon) seize(s *handover.Session) (*takeover, error) {
 	}
 	t := &takeover{
 		predecessor: seized{s, d.log},
-		from:        p.String(), units: &activation.Source{}, own: &activation.Source{Origin: activation.Pidfd},
+		from:        p.String(), hung: true, units: &activation.Source{}, own: &activation.Source{Origin: activation.Pidfd},
 	}
 	for _, f := range found {
 		if f.Info.Addr.Network == "unixpacket" { // the handover socket

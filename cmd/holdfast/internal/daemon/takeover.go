@@ -53,6 +53,7 @@ var trial = time.Second
 type takeover struct {
 	predecessor
 	from       string // "process 12 (holdfast)"
+	hung       bool   // it serves nobody any more
 	units, own *activation.Source
 	legacy     legacy
 	stored     []fdstore.Held // what the holder has of it already; not closed here
@@ -83,6 +84,9 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	}
 	d.engine.SetDown(t.legacy.Down)
 	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
+	if t.hung {
+		d.engine.Hold() // its clients count before others are accepted
+	}
 	if _, err := d.commit(g); err != nil {
 		t.giveUp()
 		d.unserve()

@@ -245,6 +245,28 @@ func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	requireEcho(t, s.dial(t, "web"))
 }
 
+func TestTheClientsOfAnInstanceThatHangsCountBeforeOthersAreAccepted(t *testing.T) {
+	t.Parallel()
+	s := twoSockets(t)
+	s.more = []string{"max_connections = 2"}
+	s.write(t)
+	first := s.lifeOf(t, nobody, nil)
+	first.status()
+	clients := s.clients(t, "web", 2)
+	first.freeze()
+	waiting := s.dial(t, "web")
+	second := s.lifeOf(t, nobody, nil)
+	require.EqualValues(t, 2, second.status().Connections.Active)
+	for _, conn := range clients {
+		requireEcho(t, conn)
+	}
+	require.EqualValues(t, 2, second.status().Connections.Active)
+	require.NoError(t, clients[0].Close())
+	requireEcho(t, waiting)
+	_ = first.command.Wait() // it was killed
+	first.ended = true
+}
+
 func TestWhoIsToTakeOverAndFindsNobodyEnds(t *testing.T) {
 	s := twoSockets(t)
 	_, err := start(t.Context(), Options{Source: s.options().Source, Takeover: TakeoverAlways}, quiet, new(slog.LevelVar))
