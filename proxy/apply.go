@@ -93,7 +93,10 @@ func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Servi
 			sockets = append(sockets, l)
 		}
 	}
-	spareReturned(sockets, p.Config.Global.DrainTimeout)
+	e.spareReturned(sockets, p.Config.Global.DrainTimeout)
+	if e.generation != 0 { // what another process has left is known by now
+		e.drainNotes.keepThose(sockets)
+	}
 	endOthers(e.pools, pools)
 	e.sockets, e.pools, e.config, e.generation = sockets, pools, p.Config, p.Generation
 	e.state, e.lastError = status.Running, ""

@@ -18,7 +18,7 @@ const handshakeTime = 200 * time.Millisecond
 // only those are served who are there. e.mu is held.
 func (e *Engine) drain(l *listening, queue bool, limit config.Timeout) {
 	l.draining = true
-	l.grant(limit)
+	e.grant(l, limit)
 	e.running.Go(func() {
 		if queue && !l.Shared && l.Retire != nil {
 			l.Retire()
@@ -44,13 +44,18 @@ const (
 )
 
 // grant gives the connections of a draining socket that long, from now on, or from when
-// it is closed; what it said before counts no more. Engine.mu is held.
-func (l *listening) grant(limit config.Timeout) {
+// it is closed; what it said before counts no more. e.mu is held.
+func (e *Engine) grant(l *listening, limit config.Timeout) {
 	select {
 	case <-l.limit: // awaitEnd has not seen it yet
 	default:
 	}
 	l.limit <- limit
+	l.over = time.Time{}
+	if !limit.Never {
+		l.over = time.Now().Add(limit.Duration)
+	}
+	e.drainNotes.put(l.ID, l.over)
 }
 
 // awaitEnd returns when the last connection of a drained socket has gone, or the engine
@@ -81,6 +86,7 @@ func (e *Engine) forget(l *listening) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.drainNotes.drop(l.ID)
 	for i := range e.sockets {
 		if e.sockets[i] == l {
 			e.sockets = append(e.sockets[:i:i], e.sockets[i+1:]...)
@@ -91,8 +97,8 @@ func (e *Engine) forget(l *listening) {
 
 // spareReturned lets the connections of drained sockets go on while their address is in
 // service again: whoever removed a listener by mistake and brings it back has not lost
-// them. If it is removed once more they get limit. Engine.mu is held.
-func spareReturned(sockets []*listening, limit config.Timeout) {
+// them. If it is removed once more they get limit. e.mu is held.
+func (e *Engine) spareReturned(sockets []*listening, limit config.Timeout) {
 	active := make(map[string]bool, len(sockets))
 	for _, l := range sockets {
 		if !l.draining {
@@ -105,9 +111,9 @@ func spareReturned(sockets []*listening, limit config.Timeout) {
 		}
 		l.spared = active[l.Label]
 		if l.spared {
-			l.grant(config.Timeout{Never: true})
+			e.grant(l, config.Timeout{Never: true})
 		} else {
-			l.grant(limit)
+			e.grant(l, limit)
 		}
 	}
 }

@@ -42,6 +42,7 @@ type Engine struct {
 	lost       int64         // connections that another process has left, and that could not go on
 	sockets    []*listening  // those of the generation, then those that drain
 	pools      []*pool       // those of the generation, in the order of its upstreams
+	drainNotes drainNotes
 
 	running   sync.WaitGroup // pools, and drains
 	ended     chan struct{}  // closed when no connection is left, at the end of Stop

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/proxy/relay"
@@ -40,7 +41,8 @@ type listening struct {
 
 	// Engine.mu guards the rest.
 	draining bool
-	spared   bool // it drains, and its address is in service again
+	spared   bool      // it drains, and its address is in service again
+	over     time.Time // when those of its connections are ended that are left; zero = never
 }
 
 func newListening() *listening {

@@ -22,13 +22,13 @@ func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Resto
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range closed {
-		l.grant(e.config.Global.DrainTimeout)
+		e.grant(l, e.drainNotes.left(l.ID, e.config.Global.DrainTimeout))
 		e.running.Go(func() {
 			e.awaitEnd(l)
 			e.forget(l)
 		})
 	}
-	spareReturned(e.sockets, e.config.Global.DrainTimeout)
+	e.spareReturned(e.sockets, e.config.Global.DrainTimeout)
 	e.lost += int64(done.Lost)
 	return done
 }
@@ -120,6 +120,12 @@ func (e *Engine) Paused(pause time.Duration) {
 func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]byte) {
 	e.mu.Lock()
 	e.attached = true
+	e.drainNotes.attach(vaults[0], notes)
+	for _, l := range e.sockets {
+		if l.draining {
+			e.drainNotes.put(l.ID, l.over)
+		}
+	}
 	e.mu.Unlock()
 	e.relay.Attach(vaults, memory, notes)
 	e.downNotes.attach(vaults[0], notes)
@@ -130,6 +136,9 @@ func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]
 // Nothing may be accepted meanwhile: Pause comes before.
 func (e *Engine) LetGo() {
 	e.downNotes.letGo()
+	e.mu.Lock()
+	e.drainNotes.letGo() // first: a socket whose connections are let go has none left
+	e.mu.Unlock()
 	e.relay.LetGo()
 	e.mu.Lock()
 	defer e.mu.Unlock()

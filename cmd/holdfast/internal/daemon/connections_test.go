@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -87,6 +88,41 @@ func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return l.status().Connections.Accepted > most }, patience, time.Millisecond, "there is room again")
 	require.NoError(t, waiting.Close())
+}
+
+// The time of a removed listener's connections does not begin anew with each process.
+func TestATimeToDrainGoesOnOverRestarts(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.listen["goes"] = []string{freeAddress(t)}
+	s.global = []string{"drain_timeout = '5s'"}
+	s.write(t)
+	l := s.live(t, m)
+	l.status()
+	client := s.clients(t, "goes", 1)[0]
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Read(make([]byte, 1))
+		ended <- err
+	}()
+	delete(s.listen, "goes")
+	s.write(t)
+	require.NoError(t, l.reload())
+	require.NoError(t, client.SetDeadline(time.Now().Add(3 * patience)))
+	for lives := 1; ; lives++ {
+		select {
+		case err := <-ended:
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			assert.Greater(t, lives, 1)
+			return
+		case <-time.After(time.Second):
+		}
+		l.end(unix.SIGKILL)
+		l = s.live(t, m)
+		l.status()
+	}
 }
 
 // Who comes while it is on trial does not get the descriptors that it needs for those of

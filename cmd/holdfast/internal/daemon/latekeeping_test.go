@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
-	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
@@ -81,7 +81,7 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	// The same socket under another socket's name, and a configuration that cannot be read.
 	var held fdstore.Held
 	for _, h := range m.Pass() {
-		if h.Name == stateName(1) || vault.IsName(h.Name) {
+		if !sock.IsStoreName(h.Name) {
 			require.NoError(t, h.FD.Close())
 			continue
 		}
