@@ -13,6 +13,7 @@ import (
 var (
 	buildInfo  = desc("build_info", "Always 1; the labels say which build runs.", "version")
 	stateNow   = desc("state", "1 for the state the instance is in, 0 for the others.", "state")
+	holderNow  = desc("holder", "1 for who keeps sockets and connections when the process is gone, 0 for the others.", "holder")
 	generation = desc("generation", "Number of the configuration in service.")
 	startTime  = desc("start_time_seconds", "When the instance started, since the Unix epoch.")
 	changeGood = desc("last_change_successful", "Whether the last change of the listeners succeeded.")
@@ -50,7 +51,7 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, stateNow, generation, startTime, changeGood,
+		buildInfo, stateNow, holderNow, generation, startTime, changeGood,
 		connections, accepted, restored, kept, unkept, lost, restorePause, failed, received, sent, unlogged,
 		socketConnections, socketAccepted, socketDraining, socketPaused,
 		serverConnections, serverHealthy,
@@ -72,6 +73,9 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(buildInfo, 1, label(s.Version))
 	for _, state := range []status.State{status.Starting, status.Running, status.Draining} {
 		gauge(stateNow, truth(s.State == state), string(state))
+	}
+	for _, holder := range []string{status.HolderSystemd, status.HolderKeeper, status.HolderNone} {
+		gauge(holderNow, truth(s.Holder == holder), holder)
 	}
 	gauge(generation, float64(s.Generation))
 	gauge(startTime, float64(s.StartedAt.UnixMilli())/1e3)

@@ -27,6 +27,7 @@ func sample() status.Status {
 		PID:        4711,
 		Generation: 7,
 		State:      status.Running,
+		Holder:     status.HolderKeeper,
 		StartedAt:  time.UnixMilli(1_700_000_000_250),
 		Listeners: status.Listeners{
 			LastError: "listener alt (tcp 127.0.0.1:8090): address already in use",

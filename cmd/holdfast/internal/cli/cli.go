@@ -42,6 +42,9 @@ func newRoot() *cobra.Command {
 	// A usage line of its own is for verbs; the root has a RunE only to be checked.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if .HasParent}}", 1))
 	root.SetFlagErrorFunc(usage)
+	b := thisBuild()
+	root.Version = b.Version
+	root.SetVersionTemplate(b.text())
 	root.AddCommand(newServe(), newCheck(), newReload(), newUpgrade(), newDrain(), newAdopt(), newThaw(), newKeep(), newStatus(), newVersion(), newCompletion())
 	return root
 }

@@ -94,7 +94,8 @@ PID 1, there is no such return.`,
 
 // keep runs a command until it is stopped.
 func keep(o keeper.Options) error {
-	o.Log = slog.New(systemd.NewLogHandler(systemd.LogOptions{Identifier: "holdfast-keep"}))
+	// Outside the journal its lines are among those of what it keeps.
+	o.Log = slog.New(systemd.NewLogHandler(systemd.LogOptions{Identifier: "holdfast-keep"})).With("component", "keeper")
 	passed := activation.FromSystemd(o.Log)
 	for _, offer := range passed.Offers {
 		o.Sockets = append(o.Sockets, fdstore.Held(offer))

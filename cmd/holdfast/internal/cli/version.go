@@ -24,7 +24,7 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "holdfast %s (commit %s, %s)\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), b.text())
 			return err
 		},
 	}
@@ -37,6 +37,10 @@ type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"` // "" = not known; ends in "-dirty" if files were changed
 	Go      string `json:"go"`
+}
+
+func (b build) text() string {
+	return fmt.Sprintf("holdfast %s (commit %s, %s)\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
 }
 
 func thisBuild() build {

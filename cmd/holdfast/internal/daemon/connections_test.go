@@ -110,7 +110,7 @@ func TestATimeToDrainGoesOnOverRestarts(t *testing.T) {
 	delete(s.listen, "goes")
 	s.write(t)
 	require.NoError(t, l.reload())
-	require.NoError(t, client.SetDeadline(time.Now().Add(3 * patience)))
+	require.NoError(t, client.SetDeadline(time.Now().Add(3*patience)))
 	for lives := 1; ; lives++ {
 		select {
 		case err := <-ended:

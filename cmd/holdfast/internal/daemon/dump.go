@@ -2,7 +2,7 @@ package daemon
 
 // dump writes the state to the log.
 func (d *daemon) dump() {
-	s := d.engine.Status()
+	s := d.Status()
 	for _, l := range s.Listeners.Sockets {
 		d.log.Info("state of a socket", "socket", l.Socket, "listener", l.Names[0], "state", string(l.State),
 			"origin", l.Origin, "connections", l.Connections, "accepted", l.Accepted, "paused", l.Paused)
@@ -14,6 +14,7 @@ func (d *daemon) dump() {
 		}
 	}
 	c := s.Connections
-	d.log.Info("state", "state", string(s.State), "generation", s.Generation, "active", c.Active,
+	d.log.Info("state", "state", string(s.State), "generation", s.Generation, "holder", s.Holder,
+		"active", c.Active, "kept", c.Kept, "unkept", c.Unkept, "restored", c.Restored, "lost", c.Lost,
 		"accepted", c.Accepted, "failed", c.Failed, "bytes_in", c.BytesIn, "bytes_out", c.BytesOut)
 }

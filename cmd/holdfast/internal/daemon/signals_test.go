@@ -38,7 +38,7 @@ func TestUSR1WritesTheStateToTheLog(t *testing.T) {
 	r := serving(t, cfg)
 	r.eventually(t, status.Running)
 	r.signal(t, unix.SIGUSR1)
-	r.log.eventually(t, "msg=state state=running generation=1 active=0 accepted=0 failed=0 bytes_in=0 bytes_out=0\n")
+	r.log.eventually(t, "msg=state state=running generation=1 holder=none active=0 kept=0 unkept=0 restored=0 lost=0 accepted=0 failed=0 bytes_in=0 bytes_out=0\n")
 	text := r.log.String()
 	socket := r.status(t).Listeners.Sockets[0].Socket
 	assert.Contains(t, text, `msg="state of a socket" socket="`+socket+`" listener=web state=active origin=bind connections=0 accepted=0 paused=false`)
