@@ -115,6 +115,7 @@ func (e *Engine) services(p Plan, pools []*pool) (map[string]*relay.Service, map
 		limit := e.limits[l.Name]
 		if limit == nil {
 			limit = relay.NewLimit(l.MaxConnections)
+			e.relay.Occupy(limit, e.expected[l.Name])
 		}
 		limits[l.Name] = limit
 		services[l.Name] = newService(l, byName[l.Upstream], limit, p.Generation)

@@ -30,6 +30,7 @@ type Engine struct {
 
 	changing sync.Mutex              // held by Apply, Rest and Stop: one at a time
 	limits   map[string]*relay.Limit // of the listeners; belongs to who holds changing
+	expected map[string]int64        // connections by listener, likewise
 
 	mu         sync.Mutex // guards what status reads
 	state      status.State
@@ -65,6 +66,17 @@ func New(o Options) (*Engine, error) {
 func (e *Engine) Connections() (active, accepted int64) {
 	s := e.relay.Stats()
 	return s.Active, s.Accepted
+}
+
+// ConnectionsByListener is how many are alive of each listener, for Expect of another process.
+func (e *Engine) ConnectionsByListener() map[string]int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts := make(map[string]int64)
+	for _, l := range e.sockets {
+		counts[l.Listener] += l.connections()
+	}
+	return counts
 }
 
 // Unkept is how many of those that are alive end with this process, although there is a

@@ -64,6 +64,15 @@ func (r *Relay) SetLimit(limit *Limit, most int) {
 	}
 }
 
+// Occupy takes places of a limit for connections that are elsewhere; a number below zero
+// gives them back.
+func (r *Relay) Occupy(limit *Limit, places int64) {
+	limit.active.Add(places)
+	if places < 0 && limit.paused.Swap(false) {
+		r.each(func(l *loop) { l.resume(limit) })
+	}
+}
+
 // resume accepts again from the sockets that a limit held back.
 func (l *loop) resume(limit *Limit) {
 	for _, w := range l.watches {

@@ -90,6 +90,30 @@ func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
 	require.NoError(t, waiting.Close())
 }
 
+// A replacement on trial accepts beside connections that the original still has.
+func TestALimitOfConnectionsHoldsOnTrial(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.more = []string{"max_connections = 2"}
+	s.write(t)
+	first := s.lifeOf(t, m.Socket(), nil)
+	first.status()
+	clients := s.clients(t, "web", 2)
+	second := s.lifeOf(t, m.Socket(), nil, "TRIAL=2s")
+	first.log.eventually(t, "the replacement accepts")
+	waiting := s.dial(t, "web")
+	require.Eventually(t, func() bool { return second.status().Connections.Restored == 2 }, patience, time.Millisecond)
+	now := second.status().Connections
+	assert.EqualValues(t, []int64{2, 2}, []int64{now.Active, now.Accepted})
+	require.NoError(t, clients[0].Close())
+	requireEcho(t, waiting)
+	requireEcho(t, clients[1])
+	_ = first.command.Wait()
+	first.ended = true
+}
+
 // The time of a removed listener's connections does not begin anew with each process.
 func TestATimeToDrainGoesOnOverRestarts(t *testing.T) {
 	t.Parallel()

@@ -21,12 +21,15 @@ type legacy struct {
 	Stored      []string        `json:"stored,omitempty"`      // the names of what it has
 	Down        []upstream.Down `json:"down,omitempty"`        // servers: they are not tried first
 	Connections int             `json:"connections,omitempty"` // that are kept at the moment
+
+	// Active are all connections, also those that are not kept, by listener.
+	Active map[string]int64 `json:"active,omitempty"`
 }
 
 func (d *daemon) legacy() (*sock.FD, error) {
 	content, err := json.Marshal(legacy{
 		Kept: d.kept, Holder: d.keep.identity, Stored: d.keep.names(),
-		Down: d.engine.Down(), Connections: d.live.kept(),
+		Down: d.engine.Down(), Connections: d.live.kept(), Active: d.engine.ConnectionsByListener(),
 	})
 	if err != nil {
 		return nil, err

@@ -83,6 +83,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 		return err
 	}
 	d.engine.SetDown(t.legacy.Down)
+	d.engine.Expect(t.legacy.Active)
 	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if t.hung {
 		d.engine.Hold() // its clients count before others are accepted
