@@ -41,8 +41,9 @@
 // STOPPING begins an end that may take StopTimeout, EXTEND_TIMEOUT_USEC puts off
 // whatever time runs.
 //
-// MAINPID makes another process the main one, as after an upgrade. Nothing happens when
-// the one before ends.
+// MAINPID makes another process the main one, as after an upgrade: one that may send
+// messages, or, if the main process says it, one of its user that has this NOTIFY_SOCKET.
+// Nothing happens when the one before ends.
 //
 // A message counts if its sender is the main process, descends from it or from the
 // keeper; all orphans of the service do. The kernel says who it was (SCM_CREDENTIALS).

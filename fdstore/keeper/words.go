@@ -51,10 +51,17 @@ func (k *keeper) isKin(pid int) bool {
 	return descends(pid, k.self)
 }
 
+// isVouchedFor tells whether the main process speaks of a process of its user that was
+// started to speak with this keeper, or one before it. A keeper that has taken the main one
+// on is no relative of those that were started as children of the one before.
+func (k *keeper) isVouchedFor(pid, sender int) bool {
+	return k.main != nil && sender == k.main.pid && sameUser(pid, sender) && notifies(pid, k.place.notify)
+}
+
 // obey does what a message says, in the order in which systemd does.
 func (k *keeper) obey(m manager.Message) {
 	if value, ok := m.Value("MAINPID"); ok {
-		k.setMain(value)
+		k.setMain(value, m.PID)
 	}
 	// A process before the main one, which drains, has a state that is not the service's.
 	if k.main != nil && descends(m.PID, k.main.pid) {
@@ -110,7 +117,7 @@ func (k *keeper) heard() {
 
 // setMain makes a process the main one that the main one has started, or that has
 // lost its parent since. The one before runs on for as long as it likes.
-func (k *keeper) setMain(value string) {
+func (k *keeper) setMain(value string, sender int) {
 	pid, err := strconv.Atoi(value)
 	if err != nil || pid <= 0 {
 		k.complain("MAINPID is not a process", "value", value)
@@ -125,7 +132,7 @@ func (k *keeper) setMain(value string) {
 		return
 	}
 	// Looked up when the number cannot be given to another any more.
-	if !k.isKin(pid) || pid == k.self || p.ended() {
+	if !k.isKin(pid) && !k.isVouchedFor(pid, sender) || pid == k.self || p.ended() {
 		p.close()
 		k.complain("MAINPID is none of our processes", "pid", pid)
 		return

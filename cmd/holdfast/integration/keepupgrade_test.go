@@ -152,3 +152,46 @@ func TestUnderAKeeperThatIsKilledNobodyNotices(t *testing.T) {
 	require.Len(t, left, 1)
 	assert.Equal(t, "lock", left[0].Name())
 }
+
+// The next keeper knows neither the replacement nor what the one before it had.
+func TestUnderAKeeperThatIsKilledDuringAnUpgradeTheNextOneHasEverything(t *testing.T) {
+	for name, late := range map[string]bool{"the next during it": false, "the next after it": true} {
+		t.Run(name, func(t *testing.T) {
+			holdfast, route, dir := keptUpgradable(t)
+			pid := serving(t, holdfast, 0)
+			held := dial(t, route.Listen[0])
+			requireEcho(t, held, "before\n")
+			upgrade := testbed.Start(t, testbed.Program{Path: testbed.Binary, Args: []string{"upgrade", "--control-socket", holdfast.Control}})
+			eventuallyLogs(t, holdfast.Process, "the replacement accepts")
+			require.NoError(t, unix.Kill(holdfast.Pid(), unix.SIGKILL))
+			holdfast.ExitCode(t, patience)
+			if late {
+				require.Zero(t, upgrade.ExitCode(t, patience))
+				testbed.Eventually(t, patience, "the original has ended", func() bool { return !alive(pid) })
+			}
+			config := filepath.Join(filepath.Dir(holdfast.Control), "holdfast.toml")
+			keeper := testbed.Start(t, testbed.Program{
+				Path: testbed.Binary,
+				Args: []string{"keep", "--dir", dir, "--", testbed.Binary, "serve", "--config", config},
+			})
+			if !late {
+				eventuallyLogs(t, keeper, "another process is the main one")
+				require.Zero(t, upgrade.ExitCode(t, patience))
+			}
+			testbed.Eventually(t, patience, "the connection is kept", func() bool {
+				s := holdfast.Status(t)
+				return s.Holder == "keeper" && s.Connections.Kept == 1
+			})
+			pid = holdfast.Status(t).PID
+			kill9(t, pid)
+			serving(t, holdfast, pid)
+			for _, s := range holdfast.Status(t).Listeners.Sockets {
+				assert.Equal(t, "store", s.Origin, s.Socket)
+			}
+			requireEcho(t, held, "after\n")
+			require.NoError(t, held.Close())
+			keeper.Signal(t, unix.SIGTERM)
+			assert.Zero(t, keeper.ExitCode(t, patience))
+		})
+	}
+}

@@ -39,23 +39,23 @@ var errSilent = errors.New("the service manager, which keeps the sockets, does n
 // and the configuration in service. The zero value keeps nothing. Its methods may be
 // called from any goroutine.
 type keeping struct {
-	log      *slog.Logger
-	notify   *systemd.Notifier
-	store    atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent, or keeps nothing
-	silent   atomic.Bool                   // nobody has answered yet
-	promised bool                          // somebody keeps, whether he answers or not
-	identity string                        // tells the holder from others, "" = there is none
-	client   *keeper.Client                // nil = the holder is no keeper
-	untried  atomic.Pointer[fdstore.Store] // the one to be tried
-	renewed  func() *fdstore.Store         // makes one for a keeper that has nothing
-	capacity capacity                      // of the holder's store; nil = it is what it was at the start
-	full     chan struct{}                 // something had no room there: see followCapacity
-	removals removals
+	log        *slog.Logger
+	notify     *systemd.Notifier
+	invocation string                        // of the service by its manager
+	store      atomic.Pointer[fdstore.Store] // nil = there is no holder, or it is silent, or keeps nothing
+	silent     atomic.Bool                   // nobody has answered yet
+	promised   bool                          // somebody keeps, whether he answers or not
+	client     *keeper.Client                // nil = the holder is no keeper
+	untried    atomic.Pointer[fdstore.Store] // the one to be tried
+	renewed    func() *fdstore.Store         // makes one for a keeper that has nothing
+	capacity   capacity                      // of the holder's store; nil = it is what it was at the start
+	full       chan struct{}                 // something had no room there: see followCapacity
+	removals   removals
 }
 
 // newKeeping keeps nothing until find. It takes the keeper out of the environment.
 func newKeeping(notify *systemd.Notifier, log *slog.Logger) *keeping {
-	return &keeping{log: log, notify: notify, identity: holderIdentity(notify), client: keeper.ClientFromEnv(), full: make(chan struct{}, 1)}
+	return &keeping{log: log, notify: notify, invocation: os.Getenv("INVOCATION_ID"), client: keeper.ClientFromEnv(), full: make(chan struct{}, 1)}
 }
 
 // find finds out whether there is a holder, before until ends. back is what it has
@@ -231,13 +231,13 @@ func storedName(s activation.Socket) string {
 	return s.StoreName()
 }
 
-// holderIdentity tells the holder from any other: the service manager, and which of its
-// services this is.
-func holderIdentity(notify *systemd.Notifier) string {
-	if notify == nil {
+// identity tells the holder from any other: which service manager, which of its services, and
+// which keeper, as one that has died leaves its address to the next. "" = there is none.
+func (k *keeping) identity() string {
+	if k.notify == nil {
 		return ""
 	}
-	return strings.Join(append(notify.Environ(), os.Getenv("INVOCATION_ID")), " ")
+	return strings.Join(slices.Concat(k.notify.Environ(), []string{k.invocation}, k.client.Environ()), " ")
 }
 
 // isOurs tells the names of what this program puts into a store, in this version.

@@ -28,7 +28,7 @@ type legacy struct {
 
 func (d *daemon) legacy() (*sock.FD, error) {
 	content, err := json.Marshal(legacy{
-		Kept: d.kept, Holder: d.keep.identity, Stored: d.keep.names(),
+		Kept: d.kept, Holder: d.keep.identity(), Stored: d.keep.names(),
 		Down: d.engine.Down(), Connections: d.live.kept(), Active: d.engine.ConnectionsByListener(),
 	})
 	if err != nil {

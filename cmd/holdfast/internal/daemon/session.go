@@ -41,7 +41,7 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 		_ = o.FD.Close()
 	}
 	t.predecessor = session{s, d.log, slices.ContainsFunc(t.legacy.Stored, vault.IsName)}
-	t.stored = t.legacy.storedOf(d.keep.identity, t.own.Offers)
+	t.stored = t.legacy.storedOf(d.keep.identity(), t.own.Offers)
 	return t, nil
 }
 
