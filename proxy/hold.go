@@ -20,12 +20,14 @@ func (e *Engine) setHeld(held bool) {
 	e.held = held
 }
 
-// Expect has so many connections of each listener count under its limit, although another
-// process has them still, until Unhold. It is called before the first Apply.
+// Expect tells of connections that another process has still, so many of each listener,
+// until Unhold: they count under its limit, and as they are kept, others that are accepted
+// meanwhile are reset when this process is killed. It is called before the first Apply.
 func (e *Engine) Expect(connections map[string]int64) {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	e.expected = connections
+	e.relay.SetExpecting(true)
 }
 
 func (e *Engine) expectNobody() {
@@ -37,6 +39,7 @@ func (e *Engine) expectNobody() {
 		}
 	}
 	e.expected = nil
+	e.relay.SetExpecting(false)
 }
 
 // Reserve leaves so many descriptors free of new connections and what they take, for others

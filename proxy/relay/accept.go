@@ -114,8 +114,12 @@ func (l *loop) begin(a arrival) {
 	p.kept, p.number = a.slot, a.number
 	p.side[client] = side{fd: a.client, tcp: a.use.socket.tcp, writable: true}
 	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
-	if l.vault != nil && p.kept == nil {
+	switch {
+	case p.kept != nil:
+	case l.vault != nil:
 		l.beginUnkept(p)
+	case l.relay.expecting.Load():
+		p.resetAtDeath(true)
 	}
 	p.opened, p.active = l.now, l.now
 	p.phase = accepted

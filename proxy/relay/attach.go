@@ -35,6 +35,10 @@ func (r *Relay) attachTotals(memory []byte) *[countedLoops]count {
 	return loops
 }
 
+// SetExpecting tells whether a vault is to be attached: who is not kept until then is reset
+// when the process is killed. Nobody is where no vault is expected.
+func (r *Relay) SetExpecting(on bool) { r.expecting.Store(on) }
+
 // SetKeeping tells whether new connections are kept, where a vault is attached. Those
 // that are kept stay so.
 func (r *Relay) SetKeeping(on bool) { r.keeping.Store(on) }

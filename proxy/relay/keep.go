@@ -29,7 +29,7 @@ func (l *loop) keepArrival(a *arrival) {
 // former may be closed then.
 func (l *loop) rekeep(p *pair) {
 	if p.kept == nil {
-		if l.vault != nil {
+		if p.resets {
 			p.resetAtDeath(true) // the new socket too
 		}
 		return
@@ -49,7 +49,7 @@ func (l *loop) rekeep(p *pair) {
 	}
 }
 
-// unkeep takes a pair out of the vault.
+// unkeep takes a pair that ends out of the vault.
 func (l *loop) unkeep(p *pair) {
 	switch {
 	case p.kept != nil:
@@ -57,6 +57,8 @@ func (l *loop) unkeep(p *pair) {
 		p.kept = nil
 	case l.vault != nil:
 		l.endUnkept(p)
+	case p.resets:
+		p.resetAtDeath(false)
 	}
 }
 

@@ -32,7 +32,7 @@ func (l *loop) letGo() {
 			l.forget(p)
 			return
 		}
-		l.endUnkept(p)
+		l.counters.unkept.Add(-1) // a kill resets it still
 	})
 	for kind := range l.shared.pipes {
 		for _, one := range l.shared.pipes[kind].free {

@@ -92,6 +92,7 @@ type pair struct {
 
 	kept      *slot  // what the next process knows of it; nil = it is not kept
 	number    uint32 // of that slot in the vault
+	resets    bool   // closing a side resets it
 	headerIn  int64  // bytes of the PROXY header that the client sent
 	headerOut int64  // bytes of the one that the server gets
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,6 +157,23 @@ func TestAnOriginalThatHangsWhileTheReplacementIsOnTrialIsEnded(t *testing.T) {
 	load.stop()
 	third := s.lifeOf(t, nobody, nil)
 	third.log.eventually(t, "msg=serving")
+}
+
+// Its clients must not take the end for that of the whole stream.
+func TestTheClientsOfAReplacementThatIsKilledOnTrialAreReset(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 20)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	first := s.lifeOf(t, m.Socket(), nil)
+	first.status()
+	second := s.lifeOf(t, m.Socket(), nil, "TRIAL=1m")
+	first.log.eventually(t, "the replacement accepts")
+	client := s.clients(t, "web", 1)[0]
+	second.end(unix.SIGKILL)
+	_, err := client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
 func TestAReplacementThatIsKilledOnTrialLeavesNothingInTheStore(t *testing.T) {
