@@ -51,6 +51,7 @@ func (s *server) meet(ctx context.Context, fd *sock.FD) {
 func (s *server) awaitHello(session *originalSession) (message, error) {
 	ctx, cancel := context.WithTimeout(s.accepting, min(helloTimeout, s.options.StepTimeout))
 	defer cancel()
+	defer s.silent.add(cancel)()
 	m, err := session.receive(ctx)
 	if err != nil {
 		return message{}, err

@@ -176,9 +176,9 @@ func TestAReplacementThatDoesNotReadIsLetGo(t *testing.T) {
 
 func TestSilentConnectionsDoNotKeepAReplacementAway(t *testing.T) {
 	path := socketPath(t)
-	old, _ := start(t, path, impatient)
+	old, _ := start(t, path, Options{})
 	log := len(old.heard())
-	for range 5 * maxPeers {
+	for range 10 * maxPeers { // each has five seconds, and so has the replacement
 		dialSession(t, path)
 	}
 	takeOver(t, path, "replacement")

@@ -27,8 +27,13 @@ const (
 	defaultStepTimeout = 60 * time.Second
 	helloTimeout       = 5 * time.Second // a program says Hello without having to think
 
+	// hurriedHello is what is left of helloTimeout while another connection waits: those who
+	// say nothing must not make a replacement believe that this process hangs.
+	hurriedHello = 200 * time.Millisecond
+
 	// maxPeers is how many connections are held at once, the one that is the session
-	// among them. Further ones wait in the kernel's queue.
+	// among them. One more waits until another has ended, and further ones in the
+	// kernel's queue.
 	maxPeers = 8
 
 	// busyPatience is how long a second replacement waits for the end of a session:
@@ -98,6 +103,7 @@ type server struct {
 	passed    bool          // a replacement has taken over; of its session
 	meetings  sync.WaitGroup
 	peers     chan struct{} // one element for each connection
+	silent    silent        // those of them that have said nothing yet
 	turn      chan struct{} // full while a session goes on
 }
 
@@ -106,11 +112,6 @@ type server struct {
 func (s *server) accept(ctx context.Context, a *acceptor) error {
 	defer a.Close()
 	for {
-		select {
-		case s.peers <- struct{}{}:
-		case <-s.accepting.Done():
-			return nil
-		}
 		fd, err := a.accept(s.accepting)
 		switch {
 		case s.accepting.Err() != nil:
@@ -119,16 +120,34 @@ func (s *server) accept(ctx context.Context, a *acceptor) error {
 			}
 			return nil
 		case isShortage(err):
-			<-s.peers
 			s.strange.warn("cannot accept on the handover socket", "error", err)
 			s.pause()
 		case err != nil:
 			return err
+		case !s.admit():
+			_ = fd.Close()
+			return nil
 		default:
 			s.meetings.Go(func() {
 				defer func() { <-s.peers }()
 				s.meet(ctx, fd)
 			})
+		}
+	}
+}
+
+// admit waits until there are less than maxPeers, and drives those out meanwhile that say
+// nothing. It is false when nothing is accepted any more.
+func (s *server) admit() bool {
+	for {
+		overdue, driveOut := s.silent.first()
+		select {
+		case s.peers <- struct{}{}:
+			return true
+		case <-s.accepting.Done():
+			return false
+		case <-overdue:
+			driveOut()
 		}
 	}
 }

@@ -51,6 +51,9 @@ func (p *place) recorded() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(line) == 0 { // as a loss of power leaves it, which has left no process either
+		return nil, nil //nolint:nilnil // no process is no error
+	}
 	var pid int
 	if _, err := fmt.Sscan(string(line), &pid); err != nil {
 		return nil, fmt.Errorf("%s: not the record of a process", p.record)

@@ -189,6 +189,7 @@ func TestARecordOfAnotherProcessIsNone(t *testing.T) {
 	for name, record := range map[string]string{
 		"started later":   strconv.Itoa(os.Getpid()) + " 1 " + string(boot),
 		"of another boot": strconv.Itoa(os.Getpid()) + " " + started + " b52a0dc1-5c8f-4e52-a1b5-5a5f5bb33bc0\n",
+		"empty":           "",
 		"no such process": "4194305 1 " + string(boot),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 )
 
 // nameForm is what systemd takes as FileDescriptorName= and as the name of a
@@ -83,11 +84,9 @@ func validateAcceptProxy(r *report, l Listener) {
 // would open the next until no descriptor is left.
 func validateLoop(r *report, l Listener, u Upstream) {
 	for i, server := range u.Servers {
-		for _, listen := range l.Listen {
-			if reaches(server, listen) {
-				r.add(key{"upstream", u.Name, "servers"}.item(i),
-					refuse("", "%v is listener %s itself, which uses this upstream", server, short(l.Name)))
-			}
+		if slices.ContainsFunc(l.Listen, func(listen Address) bool { return reaches(server, listen) }) {
+			r.add(key{"upstream", u.Name, "servers"}.item(i),
+				refuse("", "%v is listener %s itself, which uses this upstream", server, short(l.Name)))
 		}
 	}
 }

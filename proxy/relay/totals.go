@@ -53,13 +53,22 @@ func (c *count) set(of *counters) {
 	}
 }
 
-// begin is what was counted before, and begins to count in the other bank.
+// mostCount is more than a host can count in its life.
+const mostCount = 1 << 60
+
+// begin is what was counted before, and begins to count in the other bank. What cannot have
+// been counted was garbled, and all begin anew.
 func (t *totals) begin() (before count, loops *[countedLoops]count) {
 	now := atomic.LoadUint32(&t.bank) & 1
 	former, next := &t.banks[now], &t.banks[1-now]
 	before.add(&former.before)
 	for i := range former.loops {
 		before.add(&former.loops[i])
+	}
+	for _, n := range []int64{before.accepted, before.failed, before.in, before.out} {
+		if n < 0 || n > mostCount {
+			before = count{}
+		}
 	}
 	*next = bank{before: before}
 	atomic.StoreUint32(&t.bank, 1-now)

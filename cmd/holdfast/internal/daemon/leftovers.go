@@ -11,8 +11,8 @@ import (
 // leftoverPlans tell how to serve who waits in the queues of sockets that came from the
 // store, or from another process, and that the configuration does not want any more: by the last one
 // that had them. The newest is the first. What no configuration knows is closed.
-func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
-	left := d.leftovers(got)
+func (d *daemon) leftoverPlans(g *generation) []proxy.Plan {
+	left := d.leftovers(g.got)
 	var plans []proxy.Plan
 	for _, former := range d.kept.generations() {
 		if len(left) == 0 {
@@ -23,15 +23,18 @@ func (d *daemon) leftoverPlans(got *activation.Result) []proxy.Plan {
 			plans = append(plans, p)
 		}
 	}
-	d.giveUp(left)
+	d.giveUp(left, g.config.Global.ControlSocket)
 	return plans
 }
 
-// giveUp closes sockets of which no configuration says how to serve who waits there.
-func (d *daemon) giveUp(sockets []activation.Socket) {
+// giveUp closes sockets of which no configuration says how to serve who waits there. The
+// control socket is among them of an instance that hung.
+func (d *daemon) giveUp(sockets []activation.Socket, control string) {
 	var names []string
 	for _, s := range sockets {
-		d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
+		if path := s.Addr().Path; path == "" || path != control {
+			d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
+		}
 		names = append(names, storedName(s))
 	}
 	errs := []error{d.keep.remove(d.until, names...)}

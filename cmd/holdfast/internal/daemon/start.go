@@ -154,7 +154,7 @@ func (d *daemon) serveFirst(g *generation) error {
 	if err := d.startEngine(g); err != nil {
 		return err
 	}
-	leftovers := d.leftoverPlans(g.got) // before keepGeneration, which keeps their configurations
+	leftovers := d.leftoverPlans(g) // before keepGeneration, which keeps their configurations
 	d.keepIfPossible(g)
 	d.openConnections(g)
 	d.entrustConnections()

@@ -105,7 +105,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	d.keepIfPossible(g)
 	d.watch()
 	d.inheritHandover(left.handover)
-	plans := d.leftoverPlans(g.got) // closes the control socket of one that was killed, whose address is wanted next
+	plans := d.leftoverPlans(g) // closes the control socket of one that was killed, whose address is wanted next
 	d.reopenAsks()
 	d.serveLeftovers(plans)
 	return nil
