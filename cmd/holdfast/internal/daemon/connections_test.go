@@ -106,7 +106,7 @@ func TestALimitOfConnectionsHoldsOnTrial(t *testing.T) {
 	waiting := s.dial(t, "web")
 	require.Eventually(t, func() bool { return second.status().Connections.Restored == 2 }, patience, time.Millisecond)
 	now := second.status().Connections
-	assert.EqualValues(t, []int64{2, 2}, []int64{now.Active, now.Accepted})
+	assert.Equal(t, []int64{2, 2}, []int64{now.Active, now.Accepted})
 	require.NoError(t, clients[0].Close())
 	requireEcho(t, waiting)
 	requireEcho(t, clients[1])
