@@ -99,9 +99,19 @@ func TestAServiceKnowsTheKeeperThatStartedItFromTheNext(t *testing.T) {
 	s := h.next()
 	assert.False(t, h.follows(s))
 	h.killed()
+	h.start()
+	h.eventually("it is told", func() bool { return s.do(request{Do: "renewed"}).Number == 1 })
+	h.stop()
+}
+
+func TestAServiceThatBeginsToFollowWhenThereIsNoKeeperKnowsTheNext(t *testing.T) {
+	t.Parallel()
+	h := inDir(t, keeper.Options{StopTimeout: patience})
+	s := h.next()
+	h.killed()
 	s.do(request{Do: "follow"})
 	h.start()
-	h.eventually("both are told", func() bool { return s.do(request{Do: "renewed"}).Number == 2 })
+	h.eventually("it is told", func() bool { return s.do(request{Do: "renewed"}).Number == 1 })
 	h.stop()
 }
 
