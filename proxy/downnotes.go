@@ -42,7 +42,7 @@ func (d *downNotes) attach(v relay.Vault, notes map[uint32][]byte) {
 	d.vault, d.notes = v, make(map[upstream.Down]uint32)
 	for number, content := range notes {
 		var n downNote
-		if json.Unmarshal(content, &n) != nil || n.Kind != ofServer {
+		if json.Unmarshal(content, &n) != nil {
 			continue
 		}
 		if _, twice := d.notes[n.Down]; twice {

@@ -33,7 +33,7 @@ func (d *drainNotes) attach(v relay.Vault, notes map[uint32][]byte) {
 	d.vault, d.notes = v, make(map[uint64]drainNote)
 	for number, content := range notes {
 		n := drainNote{number: number}
-		if json.Unmarshal(content, &n) != nil || n.Kind != ofDrain {
+		if json.Unmarshal(content, &n) != nil {
 			continue
 		}
 		d.drop(n.Socket)

@@ -44,6 +44,7 @@ type Engine struct {
 	sockets    []*listening  // those of the generation, then those that drain
 	pools      []*pool       // those of the generation, in the order of its upstreams
 	drainNotes drainNotes
+	usesNoted  map[uint32][]byte // by another process, until Restore
 
 	running   sync.WaitGroup // pools, and drains
 	ended     chan struct{}  // closed when no connection is left, at the end of Stop

@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/upstream"
 )
 
-// Restore goes on with connections that another process has left in the vault, after the
-// first Apply. notes are those that Attach was given. A connection belongs to the
-// generation that accepted it, also when its listener or its address are gone by now.
+// Restore goes on with connections that another process has left in the vault, after Attach
+// and the first Apply. A connection belongs to the generation that accepted it, also when its
+// listener or its address are gone by now.
 //
 // The caller calls Hold before it opens the vault, and Unhold when Restore has returned: who
 // waits in a queue must not take the place, under a limit, of one of these connections.
-func (e *Engine) Restore(kept []relay.Kept, notes map[uint32][]byte) relay.Restored {
+func (e *Engine) Restore(kept []relay.Kept) relay.Restored {
 	e.changing.Lock()
 	defer e.changing.Unlock()
-	uses, closed := e.usesOf(notes)
+	uses, closed := e.usesLeft()
 	done := e.relay.Restore(kept, uses)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,11 +41,13 @@ func (e *Engine) CountLost(connections int) {
 	e.lost += int64(connections)
 }
 
-// usesOf finds the socket and the service of each note of connections. closed are the
-// sockets of which only connections are left.
-func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, closed []*listening) {
+// usesLeft finds the socket and the service of each note of connections that Attach was
+// given. closed are the sockets of which only connections are left.
+func (e *Engine) usesLeft() (uses map[uint32]relay.Use, closed []*listening) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	notes := e.usesNoted
+	e.usesNoted = nil
 	uses = make(map[uint32]relay.Use, len(notes))
 	open := make(map[uint64]*listening, len(e.sockets))
 	for _, l := range e.sockets {
@@ -55,9 +57,6 @@ func (e *Engine) usesOf(notes map[uint32][]byte) (uses map[uint32]relay.Use, clo
 		n, err := relay.ReadNote(content)
 		if err != nil {
 			e.log.Error("not understood what another process has noted", "error", err.Error())
-			continue
-		}
-		if n.Kind != relay.OfUse {
 			continue
 		}
 		l := open[n.Socket]
@@ -118,18 +117,36 @@ func (e *Engine) Paused(pause time.Duration) {
 // next process finds too. notes are what another process has left there, by number;
 // Restore has to follow then. It is called again only after LetGo.
 func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]byte) {
+	left := e.byKind(notes)
 	e.mu.Lock()
-	e.attached = true
-	e.drainNotes.attach(vaults[0], notes)
+	e.attached, e.usesNoted = true, left[relay.OfUse]
+	e.drainNotes.attach(vaults[0], left[ofDrain])
 	for _, l := range e.sockets {
 		if l.draining {
 			e.drainNotes.put(l.ID, l.over)
 		}
 	}
 	e.mu.Unlock()
-	e.relay.Attach(vaults, memory, notes)
-	e.downNotes.attach(vaults[0], notes)
+	e.relay.Attach(vaults, memory, left[relay.OfSocket])
+	e.downNotes.attach(vaults[0], left[ofServer])
 	e.settleDownNotes()
+}
+
+// byKind tells notes apart.
+func (e *Engine) byKind(notes map[uint32][]byte) map[relay.NoteKind]map[uint32][]byte {
+	kinds := make(map[relay.NoteKind]map[uint32][]byte)
+	for number, content := range notes {
+		n, err := relay.ReadNote(content)
+		if err != nil {
+			e.log.Error("not understood what another process has noted", "error", err.Error())
+			continue
+		}
+		if kinds[n.Kind] == nil {
+			kinds[n.Kind] = make(map[uint32][]byte)
+		}
+		kinds[n.Kind][number] = content
+	}
+	return kinds
 }
 
 // LetGo leaves the connections that are kept to the process that has the vault now.

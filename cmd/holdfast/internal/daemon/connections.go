@@ -130,7 +130,7 @@ func (c *connections) restoreTo(e *proxy.Engine, lost int) {
 	for i, k := range c.found.Kept {
 		kept[i] = relay.Kept(k)
 	}
-	done := e.Restore(kept, c.notes)
+	done := e.Restore(kept)
 	pause := time.Since(c.since)
 	c.found, c.notes = nil, nil
 	if err := c.vault.Settle(); err != nil {
