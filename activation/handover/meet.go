@@ -15,7 +15,7 @@ var ErrBusy = errors.New("another replacement is taking over")
 
 // meet finds out whether a connection is one of a replacement, and serves it as such
 // when it is its turn.
-func (s *server) meet(ctx context.Context, fd *sock.FD) {
+func (s *server) meet(ctx context.Context, p *silentPeer, fd *sock.FD) {
 	c, err := newConn(fd)
 	if err != nil {
 		s.strange.warn("handover connection of an unknown user refused", "error", err)
@@ -28,7 +28,11 @@ func (s *server) meet(ctx context.Context, fd *sock.FD) {
 	}
 
 	session := &originalSession{server: s, conn: c, log: s.log.With("replacement", c.peer.PID)}
-	hello, err := s.awaitHello(session)
+	hello, err := session.receive(p)
+	s.silent.remove(p)
+	if err == nil {
+		err = fresh.allows(hello.Type)
+	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, context.Canceled):
 		return // who only looks whether somebody is there, or was too slow
@@ -46,17 +50,6 @@ func (s *server) meet(ctx context.Context, fd *sock.FD) {
 	}
 	defer func() { <-s.turn }()
 	session.run(ctx, hello)
-}
-
-func (s *server) awaitHello(session *originalSession) (message, error) {
-	ctx, cancel := context.WithTimeout(s.accepting, min(helloTimeout, s.options.StepTimeout))
-	defer cancel()
-	defer s.silent.add(cancel)()
-	m, err := session.receive(ctx)
-	if err != nil {
-		return message{}, err
-	}
-	return m, fresh.allows(m.Type)
 }
 
 // takeTurn waits a moment for the end of another session. It is false when that goes

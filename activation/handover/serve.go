@@ -31,9 +31,8 @@ const (
 	// say nothing must not make a replacement believe that this process hangs.
 	hurriedHello = 200 * time.Millisecond
 
-	// maxPeers is how many connections are held at once, the one that is the session
-	// among them. One more waits until another has ended, and further ones in the
-	// kernel's queue.
+	// maxPeers is how many connections are served at once, the one that is the session
+	// among them. One more is accepted and waits, and further ones in the kernel's queue.
 	maxPeers = 8
 
 	// busyPatience is how long a second replacement waits for the end of a session:
@@ -128,26 +127,35 @@ func (s *server) accept(ctx context.Context, a *acceptor) error {
 			_ = fd.Close()
 			return nil
 		default:
+			p := s.silent.add(s.accepting, min(helloTimeout, s.options.StepTimeout))
 			s.meetings.Go(func() {
 				defer func() { <-s.peers }()
-				s.meet(ctx, fd)
+				defer s.silent.remove(p)
+				s.meet(ctx, p, fd)
 			})
 		}
 	}
 }
 
 // admit waits until there are less than maxPeers, and drives those out meanwhile that say
-// nothing. It is false when nothing is accepted any more.
+// nothing, one after the other. It is false when nothing is accepted any more.
 func (s *server) admit() bool {
 	for {
-		overdue, driveOut := s.silent.first()
+		first := s.silent.first()
 		select {
 		case s.peers <- struct{}{}:
 			return true
 		case <-s.accepting.Done():
 			return false
-		case <-overdue:
-			driveOut()
+		case <-first.overdue():
+			s.silent.remove(first)
+		}
+		select { // the place of the one that was driven out
+		case s.peers <- struct{}{}:
+			return true
+		case <-s.accepting.Done():
+			return false
+		case <-time.After(hurriedHello):
 		}
 	}
 }

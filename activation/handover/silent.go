@@ -13,36 +13,46 @@ type silent struct {
 	list []*silentPeer
 }
 
+// silentPeer is one of them: until its context ends it may say Hello.
 type silentPeer struct {
-	since    time.Time
-	driveOut context.CancelFunc
+	context.Context
+
+	since  time.Time
+	cancel context.CancelFunc
 }
 
-// add has a peer driven out by ending its context, until remove.
-func (s *silent) add(driveOut context.CancelFunc) (remove func()) {
-	p := &silentPeer{time.Now(), driveOut}
+// add lets one more say Hello within a time. remove follows.
+func (s *silent) add(ctx context.Context, within time.Duration) *silentPeer {
+	p := &silentPeer{since: time.Now()}
+	p.Context, p.cancel = context.WithTimeout(ctx, within)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, p)
-	return func() { s.remove(p) }
+	return p
 }
 
+// remove is when it has said something, or its time is over.
 func (s *silent) remove(p *silentPeer) {
+	p.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = slices.DeleteFunc(s.list, func(other *silentPeer) bool { return other == p })
 }
 
-// first is when the first of them has had its time, and what ends it then; nil = never.
-func (s *silent) first() (overdue <-chan time.Time, driveOut func()) {
+// first is the one that came first, nil if there is none.
+func (s *silent) first() *silentPeer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.list) == 0 {
-		return nil, nil
+		return nil
 	}
-	p := s.list[0]
-	return time.After(time.Until(p.since.Add(hurriedHello))), func() {
-		s.remove(p)
-		p.driveOut()
+	return s.list[0]
+}
+
+// overdue is when it has had its time, if others wait.
+func (p *silentPeer) overdue() <-chan time.Time {
+	if p == nil {
+		return nil
 	}
+	return time.After(time.Until(p.since.Add(hurriedHello)))
 }

@@ -74,9 +74,13 @@ func handoverPath(cfg *config.Config, kept kept) string {
 	return cfg.Global.HandoverSocket
 }
 
+// mostDismissals is how often a running instance may close the connection before it has said
+// anything: so it does when many have connected at once.
+const mostDismissals = 3
+
 func (d *daemon) meetAt(path string) (*takeover, error) {
 	deadline := time.Now().Add(stepPatience)
-	for {
+	for dismissals := 0; ; {
 		s, err := handover.Dial(path)
 		if err != nil {
 			return nil, err
@@ -93,7 +97,12 @@ func (d *daemon) meetAt(path string) (*takeover, error) {
 			err = fmt.Errorf("%w: %w", err, seizeErr)
 		}
 		_ = s.Close()
-		if !errors.Is(err, handover.ErrBusy) || time.Now().After(deadline) {
+		again := errors.Is(err, handover.ErrBusy)
+		if errors.Is(err, handover.ErrGone) {
+			dismissals++
+			again = dismissals < mostDismissals
+		}
+		if !again || time.Now().After(deadline) {
 			return nil, err
 		}
 		select {
