@@ -93,7 +93,7 @@ func (e *Engine) publish(p Plan, pools []*pool, services map[string]*relay.Servi
 			sockets = append(sockets, l)
 		}
 	}
-	e.spareReturned(sockets, p.Config.Global.DrainTimeout)
+	spareReturned(sockets, p.Config.Global.DrainTimeout)
 	if e.generation != 0 { // what another process has left is known by now
 		e.drainNotes.keepThose(sockets)
 	}
@@ -115,7 +115,7 @@ func (e *Engine) services(p Plan, pools []*pool) (map[string]*relay.Service, map
 		limit := e.limits[l.Name]
 		if limit == nil {
 			limit = relay.NewLimit(l.MaxConnections)
-			e.relay.Occupy(limit, e.expected[l.Name])
+			limit.Enter(e.expected[l.Name])
 		}
 		limits[l.Name] = limit
 		services[l.Name] = newService(l, byName[l.Upstream], limit, p.Generation)

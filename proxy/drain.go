@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/proxy/config"
@@ -18,7 +19,7 @@ const handshakeTime = 200 * time.Millisecond
 // only those are served who are there. e.mu is held.
 func (e *Engine) drain(l *listening, queue bool, limit config.Timeout) {
 	l.draining = true
-	e.grant(l, limit)
+	l.grant(limit)
 	e.running.Go(func() {
 		if queue && !l.Shared && l.Retire != nil {
 			l.Retire()
@@ -44,18 +45,27 @@ const (
 )
 
 // grant gives the connections of a draining socket that long, from now on, or from when
-// it is closed; what it said before counts no more. e.mu is held.
-func (e *Engine) grant(l *listening, limit config.Timeout) {
+// it is closed; what it said before counts no more. Engine.mu is held.
+func (l *listening) grant(limit config.Timeout) {
 	select {
 	case <-l.limit: // awaitEnd has not seen it yet
 	default:
 	}
 	l.limit <- limit
-	l.over = time.Time{}
-	if !limit.Never {
-		l.over = time.Now().Add(limit.Duration)
+}
+
+// begin begins the time that was granted, and tells when it is over.
+func (e *Engine) begin(l *listening, limit config.Timeout) <-chan time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if limit.Never {
+		l.over = time.Time{}
+		e.drainNotes.drop(l.ID)
+		return nil
 	}
+	l.over = time.Now().Add(limit.Duration)
 	e.drainNotes.put(l.ID, l.over)
+	return time.After(limit.Duration)
 }
 
 // awaitEnd returns when the last connection of a drained socket has gone, or the engine
@@ -68,10 +78,7 @@ func (e *Engine) awaitEnd(l *listening) {
 			return
 		case <-time.After(look):
 		case limit := <-l.limit:
-			over = nil
-			if !limit.Never {
-				over = time.After(limit.Duration)
-			}
+			over = e.begin(l, limit)
 		case <-over:
 			e.log.Info("closing what is left", "socket", l.Label, "listener", l.Listener, "connections", l.connections())
 			e.relay.HangUp(relay.Selection{Socket: l.relayed})
@@ -86,19 +93,17 @@ func (e *Engine) forget(l *listening) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drainNotes.drop(l.ID)
-	for i := range e.sockets {
-		if e.sockets[i] == l {
-			e.sockets = append(e.sockets[:i:i], e.sockets[i+1:]...)
-			return
-		}
+	e.sockets = slices.DeleteFunc(slices.Clone(e.sockets), func(other *listening) bool { return other == l })
+	// A socket of a unit may drain twice at a time.
+	if !slices.ContainsFunc(e.sockets, func(other *listening) bool { return other.ID == l.ID && other.draining }) {
+		e.drainNotes.drop(l.ID)
 	}
 }
 
 // spareReturned lets the connections of drained sockets go on while their address is in
 // service again: whoever removed a listener by mistake and brings it back has not lost
-// them. If it is removed once more they get limit. e.mu is held.
-func (e *Engine) spareReturned(sockets []*listening, limit config.Timeout) {
+// them. If it is removed once more they get limit. Engine.mu is held.
+func spareReturned(sockets []*listening, limit config.Timeout) {
 	active := make(map[string]bool, len(sockets))
 	for _, l := range sockets {
 		if !l.draining {
@@ -111,9 +116,9 @@ func (e *Engine) spareReturned(sockets []*listening, limit config.Timeout) {
 		}
 		l.spared = active[l.Label]
 		if l.spared {
-			e.grant(l, config.Timeout{Never: true})
+			l.grant(config.Timeout{Never: true})
 		} else {
-			e.grant(l, limit)
+			l.grant(limit)
 		}
 	}
 }

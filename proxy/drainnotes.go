@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-proxy/holdfast/proxy/relay"
 )
 
-// drainNotes tell the next process when the time of what drains is over, so that it does
-// not begin anew there: in the vault there is one of each socket. Engine.mu guards them.
+// drainNotes tell the next process when the time of connections is over whose socket was
+// removed and closed, so that it does not begin anew there: in the vault there is one of each
+// socket. Engine.mu guards them.
 type drainNotes struct {
 	vault relay.Vault // nil = there is none
 	notes map[uint64]drainNote
@@ -44,17 +45,15 @@ func (d *drainNotes) attach(v relay.Vault, notes map[uint32][]byte) {
 // letGo leaves the notes to another process.
 func (d *drainNotes) letGo() { d.vault, d.notes = nil, nil }
 
-// put notes when the time of a socket is over; the zero time is never.
+// put notes when the time of a socket is over.
 func (d *drainNotes) put(socket uint64, over time.Time) {
 	if d.vault == nil {
 		return
 	}
 	n := drainNote{Kind: ofDrain, Socket: socket, Over: over}
 	var ok bool
-	if !over.IsZero() {
-		n.number, ok = relay.LeaveNote(d.vault, n)
-	}
-	d.drop(socket)
+	n.number, ok = relay.LeaveNote(d.vault, n)
+	d.drop(socket) // not before: two may be found
 	if ok {
 		d.notes[socket] = n
 	}
@@ -81,8 +80,7 @@ func (d *drainNotes) keepThose(sockets []*listening) {
 	}
 }
 
-// left is what is left of the time of a socket that drained in another process already, or
-// all of it.
+// left is what another process has left of the time of a socket, or all of it.
 func (d *drainNotes) left(socket uint64, limit config.Timeout) config.Timeout {
 	n, ok := d.notes[socket]
 	if !ok || limit.Never {

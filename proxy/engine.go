@@ -37,7 +37,7 @@ type Engine struct {
 	generation uint64
 	config     *config.Config
 	lastError  string
-	held       bool          // nobody is accepted for now
+	held       bool          // by Hold: nobody is accepted
 	attached   bool          // connections are kept
 	pause      time.Duration // of those that another process has left
 	lost       int64         // connections that another process has left, and that could not go on

@@ -27,8 +27,8 @@ func (e *Engine) Finish(ctx context.Context, p Plan) error {
 		l.Socket = s
 		e.serve(l, services[s.Listener])
 		e.sockets = append(e.sockets, l)
-		e.drain(l, true, e.drainNotes.left(l.ID, e.config.Global.DrainTimeout))
+		e.drain(l, true, e.config.Global.DrainTimeout)
 	}
-	e.spareReturned(e.sockets, e.config.Global.DrainTimeout)
+	spareReturned(e.sockets, e.config.Global.DrainTimeout)
 	return nil
 }

@@ -7,9 +7,10 @@ func (e *Engine) Hold() {
 	e.relay.Hold()
 }
 
-// Unhold ends a Hold and an Expect. It does nothing where there is none.
+// Unhold ends a Hold, an Expect and an ExpectVault. It does nothing where there is none.
 func (e *Engine) Unhold() {
 	e.expectNobody()
+	e.relay.SetExpecting(false)
 	e.relay.Unhold()
 	e.setHeld(false)
 }
@@ -20,26 +21,27 @@ func (e *Engine) setHeld(held bool) {
 	e.held = held
 }
 
-// Expect tells of connections that another process has still, so many of each listener,
-// until Unhold: they count under its limit, and as they are kept, others that are accepted
-// meanwhile are reset when this process is killed. It is called before the first Apply.
+// Expect has so many connections of each listener count under its limit, although another
+// process has them still, until Unhold. It is called before the first Apply.
 func (e *Engine) Expect(connections map[string]int64) {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	e.expected = connections
-	e.relay.SetExpecting(true)
 }
+
+// ExpectVault has those who are accepted until Unhold reset when this process is killed,
+// as if they were not kept for want of room: Attach follows.
+func (e *Engine) ExpectVault() { e.relay.SetExpecting(true) }
 
 func (e *Engine) expectNobody() {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	for listener, connections := range e.expected {
 		if limit := e.limits[listener]; limit != nil {
-			e.relay.Occupy(limit, -connections)
+			e.relay.Leave(limit, connections)
 		}
 	}
 	e.expected = nil
-	e.relay.SetExpecting(false)
 }
 
 // Reserve leaves so many descriptors free of new connections and what they take, for others

@@ -42,7 +42,7 @@ type listening struct {
 	// Engine.mu guards the rest.
 	draining bool
 	spared   bool      // it drains, and its address is in service again
-	over     time.Time // when those of its connections are ended that are left; zero = never
+	over     time.Time // when those of its connections are ended that are left; zero = that is not known
 }
 
 func newListening() *listening {

@@ -22,13 +22,13 @@ func (e *Engine) Restore(kept []relay.Kept) relay.Restored {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range closed {
-		e.grant(l, e.drainNotes.left(l.ID, e.config.Global.DrainTimeout))
+		l.grant(e.drainNotes.left(l.ID, e.config.Global.DrainTimeout))
 		e.running.Go(func() {
 			e.awaitEnd(l)
 			e.forget(l)
 		})
 	}
-	e.spareReturned(e.sockets, e.config.Global.DrainTimeout)
+	spareReturned(e.sockets, e.config.Global.DrainTimeout)
 	e.lost += int64(done.Lost)
 	return done
 }
@@ -122,7 +122,7 @@ func (e *Engine) Attach(vaults []relay.Vault, memory []byte, notes map[uint32][]
 	e.attached, e.usesNoted = true, left[relay.OfUse]
 	e.drainNotes.attach(vaults[0], left[ofDrain])
 	for _, l := range e.sockets {
-		if l.draining {
+		if !l.over.IsZero() {
 			e.drainNotes.put(l.ID, l.over)
 		}
 	}

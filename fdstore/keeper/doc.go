@@ -42,7 +42,8 @@
 // whatever time runs.
 //
 // MAINPID makes another process the main one, as after an upgrade: one that may send
-// messages, or, if the main process says it, one of its user that has this NOTIFY_SOCKET.
+// messages, or, if the main process says it, one of its users that was started with this
+// NOTIFY_SOCKET.
 // Nothing happens when the one before ends.
 //
 // A message counts if its sender is the main process, descends from it or from the

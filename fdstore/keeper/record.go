@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,7 +52,7 @@ func (p *place) recorded() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(line) == 0 { // as a loss of power leaves it, which has left no process either
+	if !bytes.HasSuffix(line, []byte{'\n'}) { // as a loss of power leaves it, which has left no process either
 		return nil, nil //nolint:nilnil // no process is no error
 	}
 	var pid int

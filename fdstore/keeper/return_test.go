@@ -200,6 +200,7 @@ func TestARecordOfAnotherProcessIsNone(t *testing.T) {
 		"started later":   strconv.Itoa(os.Getpid()) + " 1 " + string(boot),
 		"of another boot": strconv.Itoa(os.Getpid()) + " " + started + " b52a0dc1-5c8f-4e52-a1b5-5a5f5bb33bc0\n",
 		"empty":           "",
+		"no content":      strings.Repeat("\x00", 60),
 		"no such process": "4194305 1 " + string(boot),
 	} {
 		t.Run(name, func(t *testing.T) {

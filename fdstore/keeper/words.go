@@ -51,13 +51,6 @@ func (k *keeper) isKin(pid int) bool {
 	return descends(pid, k.self)
 }
 
-// isVouchedFor tells whether the main process speaks of a process of its user that was
-// started to speak with this keeper, or one before it. A keeper that has taken the main one
-// on is no relative of those that were started as children of the one before.
-func (k *keeper) isVouchedFor(pid, sender int) bool {
-	return k.main != nil && sender == k.main.pid && sameUser(pid, sender) && notifies(pid, k.place.notify)
-}
-
 // obey does what a message says, in the order in which systemd does.
 func (k *keeper) obey(m manager.Message) {
 	if value, ok := m.Value("MAINPID"); ok {
@@ -116,7 +109,8 @@ func (k *keeper) heard() {
 }
 
 // setMain makes a process the main one that the main one has started, or that has
-// lost its parent since. The one before runs on for as long as it likes.
+// lost its parent since, or that the main one vouches for. The one before runs on for as
+// long as it likes.
 func (k *keeper) setMain(value string, sender int) {
 	pid, err := strconv.Atoi(value)
 	if err != nil || pid <= 0 {

@@ -85,6 +85,7 @@ func TestRules(t *testing.T) {
 
 		"loop":                   {withListener(`listen = "tcp://127.0.0.1:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
 		"loop by every address":  {withListener(`listen = "tcp://:9000"`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
+		"loop by two addresses":  {withListener(`listen = ["tcp://127.0.0.1:9000", "tcp://:9000"]`), `f.toml:2:1: upstream.app.servers[0]: tcp://127.0.0.1:9000 is listener "web" itself, which uses this upstream`},
 		"no loop: other family":  {withListener(`listen = "tcp://[::]:9000"`), ``},
 		"no loop: other network": {withListener(`listen = "udp://127.0.0.1:9000"`), ``},
 		"no loop: other port":    {withListener(`listen = "tcp://:9001"`), ``},

@@ -38,7 +38,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	use := w.socket.current.Load()
 	service := use.service
 	if w.released != nil {
-		service.Limit.active.Add(1) // the last ones are served whatever the limit
+		service.Limit.Enter(1) // the last ones are served whatever the limit
 	} else if !service.Limit.enter() {
 		l.pauseFor(w, service.Limit)
 		return false

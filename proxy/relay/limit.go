@@ -26,6 +26,9 @@ func (l *Limit) enter() bool {
 	return true
 }
 
+// Enter counts connections that another relay has, whatever the limit.
+func (l *Limit) Enter(connections int64) { l.active.Add(connections) }
+
 // pause notes that a loop will stop accepting. It returns false when there is
 // room again: a connection may have left since enter refused.
 func (l *Limit) pause() bool {
@@ -34,9 +37,9 @@ func (l *Limit) pause() bool {
 	return most > 0 && l.active.Load() >= most
 }
 
-// leave counts a connection out, and tells whether loops wait for that.
-func (l *Limit) leave() (wake bool) {
-	l.active.Add(-1)
+// leave counts connections out, and tells whether loops wait for that.
+func (l *Limit) leave(connections int64) (wake bool) {
+	l.active.Add(-connections)
 	return l.paused.Load() && l.paused.Swap(false)
 }
 
@@ -52,23 +55,19 @@ func (l *loop) pauseFor(w *watch, limit *Limit) {
 
 // leave counts a connection out of its limit.
 func (l *loop) leave(limit *Limit) {
-	if limit.leave() {
-		l.relay.each(func(l *loop) { l.resume(limit) })
+	l.relay.Leave(limit, 1)
+}
+
+// Leave counts connections out of a limit.
+func (r *Relay) Leave(limit *Limit, connections int64) {
+	if limit.leave(connections) {
+		r.each(func(l *loop) { l.resume(limit) })
 	}
 }
 
 // SetLimit changes a limit. Connections that are there stay, also if they are more.
 func (r *Relay) SetLimit(limit *Limit, most int) {
 	if limit.most.Swap(int64(most)) != int64(most) {
-		r.each(func(l *loop) { l.resume(limit) })
-	}
-}
-
-// Occupy takes places of a limit for connections that are elsewhere; a number below zero
-// gives them back.
-func (r *Relay) Occupy(limit *Limit, places int64) {
-	limit.active.Add(places)
-	if places < 0 && limit.paused.Swap(false) {
 		r.each(func(l *loop) { l.resume(limit) })
 	}
 }

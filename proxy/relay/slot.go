@@ -35,7 +35,7 @@ type slotFlow struct {
 	start  int64 // position of the first byte in the buffer
 	zero   int64 // Unix source: position at which its counter was set
 	next   int64 // Unix source: position at which its counter is being set, 0 = it is not
-	told   int64 // position up to which a Unix destination was written, + 1; 0 = that is not known
+	told   int64 // position up to which a Unix destination was written, + 1; 0 = that is not known, as below position 0
 	buffer uint32
 	pipe   uint32 // slot of its pipe + 1, 0 = it has none
 }

@@ -165,6 +165,7 @@ func TestUrgentDataOfManyWhoCameBeforeTheOptionsComesInLine(t *testing.T) {
 			clients[i] = c
 		}
 		s := NewSocket(fd, round+2, "early", r.service)
+		s.prepared = time.Now().Add(-time.Hour)
 		r.relay.Serve(s)
 		for _, c := range clients {
 			got := make([]byte, 5)
@@ -172,6 +173,7 @@ func TestUrgentDataOfManyWhoCameBeforeTheOptionsComesInLine(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "Utail", string(got))
 		}
+		require.Eventually(t, s.handsDown, patience, time.Millisecond, "the queue is empty")
 		<-r.relay.Release(s, false)
 	}
 }

@@ -175,7 +175,6 @@ func TestUnderAKeeperThatIsKilledDuringAnUpgradeTheNextOneHasEverything(t *testi
 				Args: []string{"keep", "--dir", dir, "--", testbed.Binary, "serve", "--config", config},
 			})
 			if !late {
-				eventuallyLogs(t, keeper, "another process is the main one")
 				require.Zero(t, upgrade.ExitCode(t, patience))
 			}
 			testbed.Eventually(t, patience, "the connection is kept", func() bool {

@@ -110,8 +110,7 @@ func TestALimitOfConnectionsHoldsOnTrial(t *testing.T) {
 	require.NoError(t, clients[0].Close())
 	requireEcho(t, waiting)
 	requireEcho(t, clients[1])
-	_ = first.command.Wait()
-	first.ended = true
+	first.gone()
 }
 
 // The time of a removed listener's connections does not begin anew with each process.

@@ -9,8 +9,9 @@ import (
 )
 
 // leftoverPlans tell how to serve who waits in the queues of sockets that came from the
-// store, or from another process, and that the configuration does not want any more: by the last one
-// that had them. The newest is the first. What no configuration knows is closed.
+// store, or from another process, and that the configuration does not want any more: by
+// the last one that had them. The newest is the first. What no configuration knows is
+// closed.
 func (d *daemon) leftoverPlans(g *generation) []proxy.Plan {
 	left := d.leftovers(g.got)
 	var plans []proxy.Plan

@@ -115,6 +115,12 @@ func (l *life) end(signal unix.Signal) {
 	_ = l.command.Wait()
 }
 
+// gone waits for an end that others have brought about.
+func (l *life) gone() {
+	l.ended = true
+	_ = l.command.Wait()
+}
+
 // freeze returns when no thread of it runs any more.
 func (l *life) freeze() {
 	l.t.Helper()

@@ -84,6 +84,9 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	}
 	d.engine.SetDown(t.legacy.Down)
 	d.engine.Expect(t.legacy.Active)
+	if g.config.Global.Keep == config.KeepConnections {
+		d.engine.ExpectVault()
+	}
 	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if t.hung {
 		d.engine.Hold() // its clients count before others are accepted

@@ -152,8 +152,7 @@ func TestAnOriginalThatHangsWhileTheReplacementIsOnTrialIsEnded(t *testing.T) {
 	first.freeze()
 	load := calling(t, s.listen["web"]...)
 	require.Eventually(t, func() bool { return strings.Contains(second.log.String(), "msg=serving") }, 3*alonePatience, 10*time.Millisecond)
-	_ = first.command.Wait()
-	first.ended = true
+	first.gone()
 	load.stop()
 	third := s.lifeOf(t, nobody, nil)
 	third.log.eventually(t, "msg=serving")
@@ -253,8 +252,7 @@ func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	second := s.lifeOf(t, nobody, nil)
 	requireEcho(t, waiting)
 	second.status()
-	_ = first.command.Wait() // it was killed
-	first.ended = true
+	first.gone() // it was killed
 	now := s.process(t)
 	assert.Equal(t, map[string]string{s.label("web"): "pidfd", "unix " + s.dir + "/web.sock": "pidfd"}, origins(now))
 	assert.NotContains(t, second.log.String(), "not served", "it can be asked at once")
@@ -281,8 +279,8 @@ func TestTheClientsOfAnInstanceThatHangsCountBeforeOthersAreAccepted(t *testing.
 	require.EqualValues(t, 2, second.status().Connections.Active)
 	require.NoError(t, clients[0].Close())
 	requireEcho(t, waiting)
-	_ = first.command.Wait() // it was killed
-	first.ended = true
+	assert.NotContains(t, second.log.String(), "no configuration knows", "its control socket is one that is known")
+	first.gone() // it was killed
 }
 
 func TestWhoIsToTakeOverAndFindsNobodyEnds(t *testing.T) {
@@ -303,8 +301,7 @@ func TestTheStoreIsTheReplacementsAfterATakeover(t *testing.T) {
 		next := s.lifeOf(t, m.Socket(), nil)
 		next.log.eventually(t, "msg=serving")
 		eventuallyStores(t, m, len(kept))
-		_ = first.command.Wait()
-		first.ended = true
+		first.gone()
 		first = next
 	}
 	for _, name := range kept {

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 )
 
