@@ -60,7 +60,11 @@ func adopt(o Offer, origin Origin) (*sock.Listener, error) {
 	if origin.own() {
 		return sock.AdoptStored(o.FD, o.Name)
 	}
-	return sock.Adopt(o.FD)
+	l, err := sock.Adopt(o.FD)
+	if err == nil && origin == Systemd && l.Info.Addr.Network == "tcp" {
+		err = sock.InlineUrgent(o.FD.Raw()) // it may be long until clients are accepted
+	}
+	return l, err
 }
 
 // unfit says why clients cannot get to a socket; "" when they can.

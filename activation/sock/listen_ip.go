@@ -59,6 +59,9 @@ func (s ipSocket) bind(fd *FD, sa unix.Sockaddr, v6only bool) (*Listener, error)
 		if err := unix.SetsockoptInt(fd.Raw(), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 			return nil, fmt.Errorf("set SO_REUSEADDR: %w", err)
 		}
+		if err := InlineUrgent(fd.Raw()); err != nil {
+			return nil, err
+		}
 	}
 	if _, ok := sa.(*unix.SockaddrInet6); ok {
 		// Always set: the default is the administrator's, net.ipv6.bindv6only.

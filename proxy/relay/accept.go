@@ -20,6 +20,7 @@ type arrival struct {
 	peer     netip.AddrPort
 	slot     *slot // nil = it is not kept
 	number   uint32
+	broken   bool // bytes that it sent are gone
 }
 
 // acceptFrom takes who waits in a socket's queue. Each is accepted and begun
@@ -71,6 +72,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	l.spares.given(family)
 	if !inherits {
 		setAccepted(a.client, w.socket.tcp)
+		a.broken = w.socket.tcp && !w.socket.mptcp && lacksBytes(a.client)
 	}
 	use.active.Add(1)
 	w.socket.tally.add()
@@ -131,11 +133,14 @@ func (l *loop) begin(a arrival) {
 		l.giveUp(p, OutOfResources)
 		return
 	}
-	if l.expectsHeader(p) {
+	switch {
+	case a.broken:
+		l.giveUp(p, UrgentLost)
+	case l.expectsHeader(p):
 		l.awaitHeader(p)
-		return
+	default:
+		l.startDialing(p)
 	}
-	l.startDialing(p)
 }
 
 // refuse ends a connection that the relay was closed over before it began.

@@ -37,6 +37,13 @@ func consumed(fd int32) (int64, error) {
 	return 0, errUnsteady
 }
 
+// lacksBytes tells whether the kernel has dropped bytes of a TCP socket that nobody has read:
+// while urgent data does not come in line, a second urgent byte drops the first.
+func lacksBytes(fd int32) bool {
+	n, err := consumed(fd)
+	return err == nil && n > 0
+}
+
 // written is how many bytes a TCP socket was given to send: what its peer has
 // acknowledged, and what is in its queue.
 func written(fd int32) (int64, error) {

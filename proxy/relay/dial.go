@@ -48,11 +48,11 @@ func (l *loop) dial(p *pair) {
 		case 0, unix.EINPROGRESS:
 			// 0 is a Unix socket, which is connected at once. Either way epoll
 			// says when it is writable.
+			p.phase = dialing
 			if errno := l.registerSide(p, server); errno != 0 {
 				l.attemptFailed(p, errno)
 				continue
 			}
-			p.phase = dialing
 			l.setDeadline(p, l.now+int64(p.use.service.ConnectTimeout))
 			return
 		default:

@@ -22,6 +22,7 @@ const (
 	Stopped        Reason = "stopped"          // still there when the relay was closed
 	NoServer       Reason = "no server"        // none could be reached in time
 	BadHeader      Reason = "bad PROXY header" // or none in time
+	UrgentLost     Reason = "urgent data lost" // by the kernel, before the socket was this program's
 	ClientLeft     Reason = "client left"      // before a server was reached
 	OutOfResources Reason = "out of resources" // no memory or descriptor for it
 	NotRestored    Reason = "not restored"     // another process has left it, and it cannot go on
@@ -99,17 +100,16 @@ func closed(s *side) bool { return s.down && tcpClosed(s.fd) }
 func (l *loop) checkDelivery(p *pair) {
 	at, reason := p.brokenSide()
 	other := &p.side[1-at]
-	if p.phase == flushing {
-		left := unacknowledged(other.fd)
-		if left == 0 || closed(other) {
-			l.reset(p, reason)
-			return
-		}
-		if left < p.unsent {
-			p.unsent, p.active = left, l.now
-		}
-	} else if p.flow[at].state == flowing && !p.side[at].down {
+	if p.phase == open && p.flow[at].state == flowing && !p.side[at].down {
 		return // it reads no more, but may go on sending for as long as it likes
+	}
+	left := unacknowledged(other.fd)
+	if p.phase == flushing && (left == 0 || closed(other)) {
+		l.reset(p, reason)
+		return
+	}
+	if left != p.unsent {
+		p.unsent, p.active = left, l.now
 	}
 	if l.now >= p.deadline && l.now >= p.active+int64(flushPatience) {
 		l.reset(p, reason)

@@ -43,10 +43,10 @@ func (l *loop) rekeep(p *pair) {
 			p.kept, p.number = s, another
 		}
 	}
-	l.vault.Drop(number) // not before: two may be found, but not none
 	if p.kept == nil {
 		l.beginUnkept(p)
 	}
+	l.vault.Drop(number) // not before: two may be found, but not none
 }
 
 // unkeep takes a pair that ends out of the vault.

@@ -56,12 +56,11 @@ func (l *loop) keepNow(p *pair) bool {
 	}
 	p.kept = s
 	l.keepOpen(p)
-	l.endUnkept(p) // first: the next process must not find that closing resets
 	if !l.vault.Keep(number, p.side[client].fd, p.side[server].fd) {
 		p.kept = nil
-		l.beginUnkept(p)
 		return false
 	}
 	p.number = number
+	l.endUnkept(p) // not before: a kill in between would end in order what nobody goes on with
 	return true
 }

@@ -144,6 +144,63 @@ func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
 	}
 }
 
+// A turn hears so many events at most. What it has not heard yet is not quiet.
+func TestALoopThatIsBehindHearsBeforeItEndsTheIdle(t *testing.T) {
+	const idle = time.Minute
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 1, backlog: 4096, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
+	clients := make([]net.Conn, 3*turnEvents)
+	for i := range clients {
+		clients[i] = r.dial()
+		require.NoError(t, ping(t, clients[i]))
+	}
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	require.True(t, r.relay.loops[0].post(func(l *loop) {
+		l.swept = l.now
+		l.pairs.each(func(p *pair) { p.active = l.now - int64(idle) + int64(sweep)/2 })
+		close(stopped)
+		<-goOn
+		r.relay.began = r.relay.began.Add(-sweep) // not so long that the loop sees that it was stopped
+	}))
+	<-stopped
+	for _, c := range clients {
+		_, err := io.WriteString(c, "x")
+		require.NoError(t, err)
+	}
+	close(goOn)
+	for _, c := range clients {
+		_, err := io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+	}
+}
+
+// Its peer's socket has room for long before the relay is told of it.
+func TestAPeerThatReadsSlowlyIsNotIdle(t *testing.T) {
+	for network, size := range map[string]int{"tcp": 16 << 10, "unix": 4 << 10} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			const idle = time.Second
+			b := newBackend(t, "tcp", flood)
+			r := newRig(t, setup{network: network, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
+			c := r.dial()
+			began := time.Now()
+			for some := make([]byte, size); time.Since(began) < 4*idle; {
+				_, err := io.ReadFull(c, some)
+				require.NoError(t, err)
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// Nobody takes anything of what waits for him.
+func TestAPeerThatDoesNotReadIsIdle(t *testing.T) {
+	b := newBackend(t, "tcp", flood)
+	r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Second }}, b.address)
+	r.dial()
+	assert.Equal(t, Idle, r.end().Reason)
+}
+
 func TestReleasedSocketServesItsQueueAndThenNobody(t *testing.T) {
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{service: func(s *Service) { s.Limit = NewLimit(1) }}, b.address)

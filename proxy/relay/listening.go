@@ -43,7 +43,7 @@ func NewSocket(fd int, id uint64, label string, service *Service) *Socket {
 	s.fd, s.tcp, s.mptcp = int32(fd), isTCP(int32(fd)), speaksMPTCP(int32(fd))
 	if s.tcp {
 		setTCP(s.fd)
-		clearLinger(s.fd)
+		setPlain(s.fd)
 		setInt(s.fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 0)
 		s.prepared = time.Now()
 	}

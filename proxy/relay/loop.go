@@ -40,6 +40,8 @@ type loop struct {
 	yielded int64
 	stopped bool
 
+	deafSince int64 // when it began to be behind with its events; 0 = it is not
+
 	pairs   table
 	own     memory
 	shared  memory // with the next process; of pairs that are kept
@@ -117,7 +119,9 @@ func (l *loop) run() {
 		if l.inbox.pending.Load() {
 			l.inbox.run(l)
 		}
-		l.onTick()
+		if l.hearsAll(n, err) {
+			l.onTick()
+		}
 		if l.drains() {
 			l.drainQueues()
 		}
@@ -137,6 +141,22 @@ func (l *loop) tellTime(wait int) {
 	}
 }
 
+// mostDeaf is for how long a loop puts off what is due, to hear before what has happened.
+const mostDeaf = 200 * time.Millisecond
+
+// hearsAll tells whether a turn has heard all that had happened, or has been trying to for
+// long enough. A signal may end a wait before anything is heard, as after SIGCONT.
+func (l *loop) hearsAll(n int, err error) bool {
+	if err == nil && n < len(l.events) {
+		l.deafSince = 0
+		return true
+	}
+	if l.deafSince == 0 {
+		l.deafSince = l.now
+	}
+	return l.now-l.deafSince >= int64(mostDeaf)
+}
+
 // yield lets the runtime see that this goroutine does not hog its thread. One that
 // never calls the scheduler is interrupted by a signal every 10 ms, and its
 // processor is taken away at every wait, each time by a monitor that then looks
@@ -151,7 +171,7 @@ func (l *loop) yield() {
 // waitTimeout is how long the next wait may last, in milliseconds.
 func (l *loop) waitTimeout() int {
 	switch {
-	case len(l.queue) > 0 || l.drains():
+	case len(l.queue) > 0 || l.drains() || l.deafSince != 0:
 		return 0
 	case l.timed != nil || l.paused || l.failing:
 		return int(tick / time.Millisecond)

@@ -55,11 +55,19 @@ func setAccepted(fd int32, tcp bool) {
 		return
 	}
 	setTCP(fd)
-	clearLinger(fd)
+	setPlain(fd)
 }
 
-// clearLinger clears SO_LINGER, which a received listening socket may hand down:
-// with it close(2) would hold up the loop, or reset what is to end in order.
+// setPlain clears what a received listening socket may hand down: beside SO_LINGER that bytes
+// are told of only when there are many, and that the last ones of a write wait for more.
+func setPlain(fd int32) {
+	clearLinger(fd)
+	setInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, 1)
+	setInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, 0)
+}
+
+// clearLinger clears SO_LINGER, with which close(2) would hold up the loop, or reset what
+// is to end in order.
 func clearLinger(fd int32) { setLinger(fd, unix.Linger{}) }
 
 func setLinger(fd int32, l unix.Linger) {

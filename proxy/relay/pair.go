@@ -107,7 +107,9 @@ type pair struct {
 	active   int64      // when a byte last moved
 	deadline int64      // when its phase times out
 	rounds   uint8      // failed rounds over all servers
-	unsent   int        // flushing: what had not arrived when last looked at, in bytes
+	unsent   int        // with a broken side: what had not arrived when last looked at, in bytes
+	looked   int64      // while nothing moves: when its send queues were last looked at
+	queues   int        // and what was in them
 	lastErr  unix.Errno // why the last server was not reached
 
 	timedPrev, timedNext *pair // the loop's list of pairs with a deadline

@@ -94,7 +94,13 @@ func (l *loop) read(p *pair, from int) (int, result) {
 	}
 	if f.pipe.fd >= 0 && f.pipe.kind == wide {
 		n, r := l.spliceIn(f, src)
-		if r == progressed || r == failed || r == blocked && !src.hangup {
+		switch {
+		case r == failed && hasUnread(src.fd):
+			// It has stopped at urgent data, and eaten the error of a reset. What had come
+			// before that is to be read.
+			src.broken, src.eaten, src.hangup = true, true, true
+			p.noteFlags()
+		case r == progressed, r == failed, r == blocked && !src.hangup:
 			return n, r
 		}
 		// A splice stops at urgent data as if there was nothing more, and when a FIN has

@@ -178,6 +178,90 @@ func TestUrgentDataOfManyWhoCameBeforeTheOptionsComesInLine(t *testing.T) {
 	}
 }
 
+// While urgent data does not come in line the second byte of it drops the first, if nobody
+// has read that.
+func TestAClientWhoseUrgentDataIsLostIsReset(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{}, b.address)
+	fd, address := listenRaw(t, "tcp", 16)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	clients := map[string]net.Conn{"ABC": nil, "AB": nil} // what they send, with two urgent bytes and one
+	for text := range clients {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+		for _, urgent := range []string{"A", "B"}[:len(text)-1] {
+			onSocket(t, c, func(fd int) { err = syscall.Sendto(fd, []byte(urgent), syscall.MSG_OOB, nil) })
+			require.NoError(t, err)
+		}
+		_, err = io.WriteString(c, text[len(text)-1:])
+		require.NoError(t, err)
+		onSocket(t, c, func(fd int) {
+			eventually(t, "all of it has come", func() bool { return unacknowledged(int32(fd)) == 0 })
+		})
+		clients[text] = c
+	}
+	s := NewSocket(fd, 2, "early", r.service)
+	r.relay.Serve(s)
+	_, err := clients["ABC"].Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	assert.Equal(t, UrgentLost, r.end().Reason)
+	got := make([]byte, 2)
+	_, err = io.ReadFull(clients["AB"], got)
+	require.NoError(t, err)
+	assert.Equal(t, "AB", string(got))
+	<-r.relay.Release(s, false)
+}
+
+// A splice that has stopped at urgent data gives the error of a reset before what is left.
+func TestUrgentDataBeforeAResetInABulkTransferArrives(t *testing.T) {
+	for _, to := range []string{"tcp", "unix"} {
+		t.Run(to, func(t *testing.T) {
+			for range 5 {
+				urgentBeforeReset(t, to)
+			}
+		})
+	}
+}
+
+func urgentBeforeReset(t *testing.T, to string) {
+	t.Helper()
+	reset, got := make(chan struct{}), make(chan int, 1)
+	b := newBackend(t, to, func(c net.Conn) {
+		n := 0
+		for some := make([]byte, 64<<10); ; {
+			m, err := c.Read(some)
+			n += m
+			if err != nil {
+				break
+			}
+			select {
+			case <-reset:
+			case <-time.After(2 * time.Millisecond): // so that much waits at the relay
+			}
+		}
+		got <- n
+	})
+	r := newRig(t, setup{loops: 1}, b.address)
+	c := r.dial()
+	bulk := make([]byte, 12<<20)
+	_, err := c.Write(bulk)
+	require.NoError(t, err)
+	onSocket(t, c, func(fd int) {
+		eventually(t, "there is room", func() bool { return syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil) == nil })
+	})
+	_, err = io.WriteString(c, "tail")
+	require.NoError(t, err)
+	onSocket(t, c, func(fd int) {
+		eventually(t, "all of it has come", func() bool { return unacknowledged(int32(fd)) == 0 })
+	})
+	abort(c)
+	time.Sleep(50 * time.Millisecond) // the relay is told while it has not read all
+	close(reset)
+	assert.Equal(t, len(bulk)+len("Utail"), <-got)
+}
+
 func TestBurstsLeaveNeitherPipesNorMemory(t *testing.T) {
 	b := newBackend(t, "tcp", func(c net.Conn) {
 		for {

@@ -112,8 +112,8 @@ func socketError(fd int32) unix.Errno {
 }
 
 // unacknowledged is how much of what was sent the peer of a TCP socket has not
-// acknowledged, in bytes, a FIN counting one. The call fails on listening sockets
-// only.
+// acknowledged, in bytes, a FIN counting one, or how much memory is taken by what the
+// peer of a Unix socket has not read. The call fails on listening sockets only.
 func unacknowledged(fd int32) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ)
 	if err != nil {

@@ -150,6 +150,7 @@ func (l *loop) registerSocket(w *watch) {
 	if errno := l.register(w.socket.fd, listenEvents, watchTag(w.index), 0); errno != 0 {
 		l.relay.note(event{kind: acceptFailed, socket: w.socket.label, err: errno})
 		l.pause(w)
+		l.failing = true
 		return
 	}
 	w.registered = true
