@@ -16,7 +16,10 @@ import (
 // one of them a NUL, before the name of an abstract socket or after a path.
 const maxUnixPath = 107
 
-const addressForm = "write tcp://HOST:PORT or unix:///PATH"
+const (
+	addressForm = "write tcp://HOST:PORT or unix:///PATH"
+	metricsForm = "write tcp://HOST:PORT"
+)
 
 // Two forms of a host that is no literal address: what DNS may hold, and what
 // only a mistyped IPv4 address looks like.
@@ -162,8 +165,12 @@ func parseMetrics(text string) (Address, error) {
 		return Address{}, nil
 	}
 	a, err := parseListen(text)
-	if err == nil && a.Network != "tcp" {
-		return Address{}, refuse("write tcp://HOST:PORT", "metrics are served over TCP only")
+	var bad *valueError
+	switch {
+	case err == nil && a.Network != "tcp":
+		return Address{}, refuse(metricsForm, "metrics are served over TCP only")
+	case errors.As(err, &bad) && bad.hint == addressForm:
+		bad.hint = metricsForm
 	}
 	return a, err
 }

@@ -33,7 +33,10 @@ upstream:
 func TestProblemsOfAFileHaveTheirPlaces(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, content, want string }{
-		"TOML syntax":         {"f.toml", "[global]\nlog_level = é\n", "f.toml:2:13: incomplete number"},
+		"TOML syntax":         {"f.toml", "[global]\nlog_level = [}\n", "f.toml:2:14: incomplete number"},
+		"TOML text":           {"f.toml", "[global]\nlog_level = é\n", "f.toml:2:13: incomplete number (a text needs quotes)"},
+		"TOML address":        {"f.toml", "[listener.web]\nlisten=tcp://:8080\n", "f.toml:2:8: expected 'true' (a text needs quotes)"},
+		"TOML name":           {"f.toml", "[listener.web]\nupstream = app\n", "f.toml:2:12: incomplete number (a text needs quotes)"},
 		"TOML cut short":      {"f.toml", "[upstream.app]\nservers = [\"a\",\n", "f.toml:3:1: expected value, not eof"},
 		"TOML key twice":      {"f.toml", "[global]\nkeep = \"x\"\nkeep = \"y\"\n", "f.toml:3:1: global.keep: is defined twice (first at f.toml:2:1)"},
 		"TOML table twice":    {"f.toml", "[global]\n[global]\n", "f.toml:2:2: global: is defined twice (first at f.toml:1:2)"},

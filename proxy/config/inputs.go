@@ -45,6 +45,14 @@ func (in Inputs) Parse() (*Config, error) {
 	return build(doc, in, Problem{File: in.File, Message: "no listener is configured"})
 }
 
+// Path is the file that was read, "" if there was none.
+func (in Inputs) Path() string {
+	if in.Missing {
+		return ""
+	}
+	return in.File
+}
+
 // Equal reports whether both say the same in the same words, which a JSON form
 // and back does not change. Inputs that differ may still give equal
 // configurations.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -31,10 +33,21 @@ func parseTOML(file string, data []byte) (document, []Problem) {
 	var syntax *unstable.ParserError
 	if err := w.parser.Error(); errors.As(err, &syntax) {
 		at := w.locator.at(int(w.parser.Range(syntax.Highlight).Offset))
-		w.problems = append(w.problems, at.fault(syntax.Message))
+		fault := at.fault(syntax.Message)
+		if lacksQuotes(data[:min(int(w.parser.Range(syntax.Highlight).Offset)+1, len(data))]) {
+			fault.Hint = "a text needs quotes"
+		}
+		w.problems = append(w.problems, fault)
 	}
 	return document{root, w.places}, w.problems
 }
+
+// unquoted is a value that begins as neither of TOML's kinds does, up to its first or its last
+// letter.
+var unquoted = regexp.MustCompile(`=[ \t]*[^\s"'\[{#=+0-9-][^\s"']*$`)
+
+// lacksQuotes tells whether a file went wrong, up to there, in what may be meant as a text.
+func lacksQuotes(upTo []byte) bool { return unquoted.Match(upTo[bytes.LastIndexByte(upTo, '\n')+1:]) }
 
 // tomlWalk visits the syntax tree in the order of the text.
 type tomlWalk struct {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // nameForm is what systemd takes as FileDescriptorName= and as the name of a
@@ -33,6 +34,9 @@ func validate(r *report, c *Config) {
 			hint := ""
 			if len(r.problems) < maxProblems { // beyond it nobody reads what each costs
 				hint = didYouMean(l.Upstream, names)
+			}
+			if hint == "" && strings.Contains(l.Upstream, "://") {
+				hint = "an upstream has a name: write servers = ... in an [upstream.NAME] table"
 			}
 			r.add(k, refuse(hint, "no upstream named %s", short(l.Upstream)))
 		case !r.places.has(k):

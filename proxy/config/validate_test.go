@@ -27,15 +27,16 @@ func withGlobal(lines string) string {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
-		"keep":                  {withGlobal(`keep = "all"`), `f.toml:2:1: global.keep: unknown value "all", expected one of "connections", "listeners"`},
-		"on_term":               {withGlobal(`on_term = "drian"`), `f.toml:2:1: global.on_term: unknown value "drian", expected one of "auto", "keep", "drain" (did you mean "drain"?)`},
-		"log_level":             {withGlobal(`log_level = "warning"`), `f.toml:2:1: global.log_level: unknown value "warning", expected one of "debug", "info", "warn", "error"`},
-		"exit_idle":             {withGlobal(`exit_idle = "-1s"`), `f.toml:2:1: global.exit_idle: "-1s" is negative`},
-		"drain_timeout never":   {withGlobal(`drain_timeout = "never"`), ``},
-		"metrics off":           {withGlobal(`metrics = ""`), ``},
-		"metrics":               {withGlobal(`metrics = "tcp://localhost:1"`), `f.toml:2:1: global.metrics: a name such as "localhost" may stand for several addresses, one to listen on is needed (write 127.0.0.1 or [::1] for this host alone, tcp://:PORT for every address)`},
-		"metrics on a path":     {withGlobal(`metrics = "unix:///run/m"`), `f.toml:2:1: global.metrics: metrics are served over TCP only (write tcp://HOST:PORT)`},
-		"metrics on a listener": {withGlobal(`metrics = "tcp://:8080"`), `f.toml:4:1: listener.web.listen[0]: tcp://:8080 is already global.metrics (first at f.toml:2:1)`},
+		"keep":                   {withGlobal(`keep = "all"`), `f.toml:2:1: global.keep: unknown value "all", expected one of "connections", "listeners"`},
+		"on_term":                {withGlobal(`on_term = "drian"`), `f.toml:2:1: global.on_term: unknown value "drian", expected one of "auto", "keep", "drain" (did you mean "drain"?)`},
+		"log_level":              {withGlobal(`log_level = "warning"`), `f.toml:2:1: global.log_level: unknown value "warning", expected one of "debug", "info", "warn", "error"`},
+		"exit_idle":              {withGlobal(`exit_idle = "-1s"`), `f.toml:2:1: global.exit_idle: "-1s" is negative`},
+		"drain_timeout never":    {withGlobal(`drain_timeout = "never"`), ``},
+		"metrics off":            {withGlobal(`metrics = ""`), ``},
+		"metrics":                {withGlobal(`metrics = "tcp://localhost:1"`), `f.toml:2:1: global.metrics: a name such as "localhost" may stand for several addresses, one to listen on is needed (write 127.0.0.1 or [::1] for this host alone, tcp://:PORT for every address)`},
+		"metrics on a path":      {withGlobal(`metrics = "unix:///run/m"`), `f.toml:2:1: global.metrics: metrics are served over TCP only (write tcp://HOST:PORT)`},
+		"metrics without a host": {withGlobal(`metrics = "9117"`), `f.toml:2:1: global.metrics: "9117": missing port in address (write tcp://HOST:PORT)`},
+		"metrics on a listener":  {withGlobal(`metrics = "tcp://:8080"`), `f.toml:4:1: listener.web.listen[0]: tcp://:8080 is already global.metrics (first at f.toml:2:1)`},
 		"one path for two sockets": {
 			withGlobal("control_socket = \"/run/x\"\nhandover_socket = \"/run/x\""),
 			`f.toml:3:1: global.handover_socket: unix:///run/x is already global.control_socket (first at f.toml:2:1)`,
@@ -63,6 +64,7 @@ func TestRules(t *testing.T) {
 		"trusted":                  {withListener(`trusted = ["10.0.0.0/8", "10.0.0.0/99"]`), `f.toml:5:26: listener.web.trusted[1]: "10.0.0.0/99" is not a network (write "10.0.0.0/8" or "2001:db8::/32")`},
 
 		"unused upstream":        {withUpstream("[upstream.spare]\nservers = \"h:1\""), ``},
+		"upstream by address":    {"[upstream.app]\nservers = \"h:1\"\n[listener.web]\nupstream = \"tcp://h:1\"", `f.toml:4:1: listener.web.upstream: no upstream named "tcp://h:1" (an upstream has a name: write servers = ... in an [upstream.NAME] table)`},
 		"upstream misspelled":    {"[upstream.app]\nservers = \"h:1\"\n[listener.web]\nupstream = \"ap\"", `f.toml:4:1: listener.web.upstream: no upstream named "ap" (did you mean "app"?)`},
 		"upstream unlike any":    {"[upstream.app]\nservers = \"h:1\"\n[listener.web]\nupstream = \"redis\"", `f.toml:4:1: listener.web.upstream: no upstream named "redis"`},
 		"upstream missing":       {"[listener.web]", `f.toml:1:11: listener.web.upstream: is missing (name an [upstream.NAME] table, or use --upstream)`},

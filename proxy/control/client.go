@@ -24,6 +24,9 @@ var (
 	// errForeign says that whoever listens there is not Holdfast.
 	errForeign = errors.New("the program that answers there does not speak Holdfast's protocol")
 
+	// errNoSocket says that the path leads to something else.
+	errNoSocket = fmt.Errorf("%w: that is not a socket", ErrNotRunning)
+
 	// errCut is what a refused user gets too: the server says nothing to it.
 	errCut = errors.New("the connection was closed before an answer came")
 )
@@ -67,7 +70,7 @@ func (c *Client) call(ctx context.Context, method, path string) (json.RawMessage
 func (c *Client) exchange(ctx context.Context, method, path string) (json.RawMessage, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.path)
 	if err != nil {
-		return nil, explainDial(err)
+		return nil, explainDial(c.path, err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
@@ -118,8 +121,10 @@ func judge(response *http.Response, body []byte) (json.RawMessage, error) {
 }
 
 // explainDial says in the operator's words why there is no connection.
-func explainDial(err error) error {
-	switch {
+func explainDial(path string, err error) error {
+	switch info, statErr := os.Stat(path); { //nolint:gosec // the path is the caller's
+	case statErr == nil && info.Mode().Type() != fs.ModeSocket:
+		return errNoSocket
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		return ErrNotRunning
 	case errors.Is(err, fs.ErrPermission):

@@ -120,11 +120,14 @@ func TestUnderAKeeperThatIsKilledNobodyNotices(t *testing.T) {
 	load := startLoad(t, route.Listen...)
 	keeper := holdfast.Process
 	const rounds = 3
-	for range rounds {
+	for round := range rounds {
 		require.NoError(t, unix.Kill(keeper.Pid(), unix.SIGKILL))
 		keeper.ExitCode(t, patience)
 		require.True(t, alive(pid))
 		testbed.EventuallyEqual(t, patience, "the holder", "none", func() string { return holdfast.Status(t).Holder })
+		testbed.EventuallyEqual(t, patience, "how often it has told", round+1, func() int {
+			return strings.Count(string(holdfast.Log()), "the keeper is gone") // all services have the first keeper's log
+		})
 		keeper = nextKeeper(t, holdfast, dir)
 		testbed.EventuallyEqual(t, patience, "the holder", "keeper", func() string { return holdfast.Status(t).Holder })
 

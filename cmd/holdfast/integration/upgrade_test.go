@@ -99,6 +99,22 @@ func upgradable(t *testing.T) (testbed.Config, testbed.Route) {
 	return testbed.Config{Global: `drain_timeout = "never"`, Routes: []testbed.Route{route}}, route
 }
 
+// It has an address and the sockets of a service.
+func TestADemoTakesOverFromNobody(t *testing.T) {
+	t.Parallel()
+	cfg, route := upgradable(t)
+	holdfast := testbed.StartHoldfast(t, cfg)
+	pid := holdfast.Status(t).PID
+	held := dial(t, route.Listen[0])
+	demo := testbed.Start(t, testbed.Program{
+		Path: testbed.Binary, Args: []string{"serve", "--demo", "--listen", route.Listen[0], "--control-socket", holdfast.Control},
+	})
+	assert.NotZero(t, demo.ExitCode(t, patience))
+	assert.Contains(t, string(demo.Log()), fmt.Sprintf("in use by process %d", pid))
+	requireEcho(t, held, "it goes on\n")
+	assert.Equal(t, pid, holdfast.Status(t).PID)
+}
+
 // The trial of each replacement takes a second.
 func TestUpgradesOneAfterTheOtherLoseNobodyAndLeaveNothing(t *testing.T) {
 	t.Parallel()

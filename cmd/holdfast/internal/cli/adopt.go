@@ -41,7 +41,12 @@ An instance of this program is taken over from by holdfast serve --takeover=alwa
 		Example: `  holdfast adopt --pid $(cat /run/nginx.pid) --stop=QUIT
   holdfast adopt --pid 4711 --listener web --listener api=unix:///run/api.sock
   holdfast adopt --pid 4711 --upstream 127.0.0.1:9000 --listen tcp://127.0.0.1:80`,
-		Args: noArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.Flags().Changed("stop") {
+				return usage(cmd, fmt.Errorf("write --stop=%s: a signal that is not TERM goes with it by =", args[0]))
+			}
+			return noArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if adopt.PID <= 0 {
 				return usage(cmd, errors.New("--pid names the process, a number above 0"))

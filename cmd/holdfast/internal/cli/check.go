@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,14 +23,19 @@ func newCheck() *cobra.Command {
 		Long:  "Loads a configuration as serve would, the environment included, and lists all that is wrong with it.",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := config.Load(config.Source{File: file, Environ: os.Environ()})
+			source := config.Source{File: file, FileOptional: !cmd.Flags().Changed("config"), Environ: os.Environ()}
+			inputs, err := source.Read(cmd.Context())
+			var loaded *config.Config
+			if err == nil {
+				loaded, err = inputs.Parse()
+			}
 			if asJSON {
 				return checkJSON(cmd, err)
 			}
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s, %s\n", file,
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s, %s\n", cmp.Or(inputs.Path(), "environment"),
 				plural(len(loaded.Listeners), "listener"), plural(len(loaded.Upstreams), "upstream"))
 			return err
 		},

@@ -95,11 +95,14 @@ func say(w io.Writer, kind, text string) {
 }
 
 func hintFor(err error) string {
+	var unread *config.Error
 	switch {
 	case errors.Is(err, control.ErrNotRunning):
 		return notRunningHint
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the process is stopped or hangs: see STAT in ps -p PID; kill -CONT it, or have holdfast serve take over"
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, &unread):
+		return "run it as root, or let this user read the file"
 	case errors.Is(err, fs.ErrPermission):
 		return "run it as root or as the user of the instance, or name another control socket with --control-socket"
 	}

@@ -54,6 +54,9 @@ it without refusing a client; see --takeover.`,
 				return err
 			}
 			if flags.demo {
+				if !cmd.Flags().Changed("takeover") {
+					flags.takeover = string(daemon.TakeoverNever) // a demonstration ends no service
+				}
 				return serveDemo(cmd.Context(), flags)
 			}
 			return serve(flags, source)
@@ -62,7 +65,7 @@ it without refusing a client; see --takeover.`,
 	flags.overrides(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.takeover, "takeover", takeovers[0], "`WHEN` to take over from a running instance: auto, if one answers at the handover\nsocket; always, or fail; never")
-	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own")
+	f.BoolVar(&flags.demo, "demo", false, "read no file: proxy "+demoListen+" to a small web server of our own, which ends with\nthis process; takes over from nobody")
 	must(cmd.RegisterFlagCompletionFunc("takeover", cobra.FixedCompletions(takeovers, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }

@@ -51,7 +51,10 @@ func printInstance(w io.Writer, s status.Status, now time.Time, p palette) {
 	t.row("generation", fmt.Sprintf("%d, holder %s", s.Generation, printable(s.Holder)))
 	c := s.Connections
 	t.row("connections", fmt.Sprintf("%d active, %d accepted, %d restored, %d failed", c.Active, c.Accepted, c.Restored, c.Failed))
-	if c.Kept+c.Unkept+c.Restored+c.Lost > 0 {
+	switch {
+	case s.Holder == status.HolderNone && c.Unkept > 0:
+		t.row("kept", "none: nobody keeps them (holdfast keep, or a unit of systemd)")
+	case c.Kept+c.Unkept+c.Restored+c.Lost > 0:
 		t.row("kept", keptLine(c))
 	}
 	t.row("traffic", fmt.Sprintf("%s in, %s out", size(c.BytesIn), size(c.BytesOut)))

@@ -101,6 +101,14 @@ func TestStatusOfNothingHasNoEmptyTables(t *testing.T) {
 	assert.NotContains(t, page, "UPSTREAM")
 }
 
+func TestWhereNobodyKeepsNothingIsShortOfRoom(t *testing.T) {
+	s := busy()
+	s.Holder, s.Connections.Kept, s.Connections.Unkept = status.HolderNone, 0, 15
+	page := render(t, s, palette{})
+	assert.Contains(t, page, "kept         none: nobody keeps them (holdfast keep, or a unit of systemd)\n")
+	assert.NotContains(t, page, "15 not")
+}
+
 func TestStatusCannotMoveTheCursor(t *testing.T) {
 	s := busy()
 	s.Version, s.State = "\x1b[2J", "\x1b]0;title\a"

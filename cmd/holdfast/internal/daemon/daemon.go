@@ -47,17 +47,18 @@ type daemon struct {
 	extendEvery   time.Duration // extendEvery; shorter in tests
 	environ       []string      // what the manager says to this process and its successors
 
-	current *generation // in service
-	refusal error       // why the configuration, as it was last read, is not
-	unasked error       // why one of its asks is missing
-	kept    kept        // what the holder keeps of it
-	unkept  bool        // it does not keep all
-	sockets holding
-	keep    *keeping
-	live    connections
-	short   shortage // of room to keep them
-	idle    idleWatch
-	handsOn atomic.Bool // another process is to go on with the sockets; for who closes them
+	current    *generation // in service
+	refusal    error       // why the configuration, as it was last read, is not
+	unasked    error       // why one of its asks is missing
+	kept       kept        // what the holder keeps of it
+	unkept     bool        // it does not keep all
+	keeperGone bool        // that is logged
+	sockets    holding
+	keep       *keeping
+	live       connections
+	short      shortage // of room to keep them
+	idle       idleWatch
+	handsOn    atomic.Bool // another process is to go on with the sockets; for who closes them
 
 	tookOver  string    // from whom, "" = nobody
 	onTrial   bool      // that one is there yet, and has the handover socket
@@ -121,6 +122,7 @@ func (d *daemon) run(signals *signals) {
 				}
 				d.tellShortage()
 			}
+			d.tellHolder()
 			d.tellStatus()
 		}
 		if !d.offering.active {

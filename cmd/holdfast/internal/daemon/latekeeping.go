@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // awaitHolder has everything kept when a holder that was silent at the start, or had no
@@ -20,6 +21,15 @@ func (d *daemon) followKeeper(ctx context.Context) {
 		d.keep.renew()
 		d.awaitHolder(ctx)
 	})
+}
+
+// tellHolder logs that the keeper is gone, once. Of the next one keepLate tells.
+func (d *daemon) tellHolder() {
+	gone := d.keep.client != nil && d.keep.holder() == status.HolderNone
+	if gone && !d.keeperGone {
+		d.log.Warn("not kept when this process ends, for now", "reason", "the keeper is gone: start holdfast keep again")
+	}
+	d.keeperGone = gone
 }
 
 // keepLate gives the holder what it should have, and takes out what went while it was

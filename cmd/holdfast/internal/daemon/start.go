@@ -75,7 +75,7 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		return nil, err
 	}
 	d.watch()
-	log.Info("serving", "version", o.Version, "config", d.current.inputs.File, "generation", d.current.number,
+	log.Info("serving", "version", o.Version, "config", d.current.inputs.Path(), "generation", d.current.number,
 		"listeners", len(d.current.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
 	line := d.statusLine()
 	d.tell(func() error { return notify.Send("READY=1", "STATUS="+line) })

@@ -37,10 +37,16 @@ func newTelling(notify *systemd.Notifier, log *slog.Logger) *telling {
 
 func (t *telling) run() {
 	defer close(t.ended)
+	last := ""
 	for message := range t.queue {
+		reason := ""
 		if err := message(); err != nil {
-			t.log.Warn("cannot notify the service manager", "error", err.Error())
+			reason = err.Error()
 		}
+		if reason != "" && reason != last { // there are messages every few seconds
+			t.log.Warn("cannot notify the service manager", "error", reason)
+		}
+		last = reason
 	}
 }
 
