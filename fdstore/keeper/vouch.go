@@ -15,8 +15,8 @@ func (k *keeper) isVouchedFor(pid, sender int) bool {
 	return k.main != nil && sender == k.main.pid && sameUser(pid, sender) && notifies(pid, k.place.notify)
 }
 
-// sameUser tells whether two processes have the same users, real, effective, saved and of files. It is false
-// for processes that nobody knows any more.
+// sameUser tells whether two processes have the same users: real, effective, saved and of
+// files. It is false for processes that nobody knows any more.
 func sameUser(a, b int) bool {
 	userOfA, err := userOf(a)
 	if err != nil {
