@@ -29,7 +29,7 @@ const (
 
 	// hurriedHello is what is left of helloTimeout while another connection waits: those who
 	// say nothing must not make a replacement believe that this process hangs.
-	hurriedHello = 200 * time.Millisecond
+	hurriedHello = 50 * time.Millisecond
 
 	// maxPeers is how many connections are served at once, the one that is the session
 	// among them. One more is accepted and waits, and further ones in the kernel's queue.

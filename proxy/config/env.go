@@ -102,7 +102,7 @@ func variableKey(name string, file map[string]any) (key, kind, error) {
 		if hint == "" {
 			hint = "known are: " + strings.Join(slices.Sorted(maps.Keys(keys)), ", ")
 		}
-		return nil, 0, refuse(hint, "unknown variable: no key of a %s at its end", section)
+		return nil, 0, refuse(hint, "unknown variable: it does not end in a key of %s", section)
 	}
 	return k.child(v.key...), v.kind, nil
 }

@@ -20,7 +20,8 @@ type arrival struct {
 	peer     netip.AddrPort
 	slot     *slot // nil = it is not kept
 	number   uint32
-	broken   bool // bytes that it sent are gone
+	asked    bool // what it has sent was looked for
+	lacks    bool // some of that is gone
 }
 
 // acceptFrom takes who waits in a socket's queue. Each is accepted and begun
@@ -72,7 +73,8 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	l.spares.given(family)
 	if !inherits {
 		setAccepted(a.client, w.socket.tcp)
-		a.broken = w.socket.tcp && !w.socket.mptcp && lacksBytes(a.client)
+		a.asked = w.socket.tcp && !w.socket.mptcp
+		a.lacks = a.asked && lacksBytes(a.client)
 	}
 	use.active.Add(1)
 	w.socket.tally.add()
@@ -123,6 +125,9 @@ func (l *loop) begin(a arrival) {
 	case l.relay.expecting.Load():
 		p.resetAtDeath(true)
 	}
+	if a.asked {
+		p.side[client].noteReset() // to ask eats the error
+	}
 	p.opened, p.active = l.now, l.now
 	p.phase = accepted
 	if p.use.service.IdleTimeout > 0 {
@@ -134,7 +139,7 @@ func (l *loop) begin(a arrival) {
 		return
 	}
 	switch {
-	case a.broken:
+	case a.lacks:
 		l.giveUp(p, UrgentLost)
 	case l.expectsHeader(p):
 		l.awaitHeader(p)

@@ -41,6 +41,7 @@ type loop struct {
 	stopped bool
 
 	deafSince int64 // when it began to be behind with its events; 0 = it is not
+	stops     int   // how often it was stopped since it last looked after all pairs
 
 	pairs   table
 	own     memory
@@ -136,10 +137,15 @@ func (l *loop) run() {
 func (l *loop) tellTime(wait int) {
 	before := l.now
 	l.now = l.relay.clock()
-	if l.now-before > int64(wait)*int64(time.Millisecond)+4*int64(tick) {
+	stopped := l.now-before > int64(wait)*int64(time.Millisecond)+4*int64(tick)
+	if stopped && l.stops < mostStops {
+		l.stops++
 		l.ticked, l.swept = l.now, l.now
 	}
 }
+
+// mostStops is how often in a row a loop that was stopped puts off what is due.
+const mostStops = 4
 
 // mostDeaf is for how long a loop puts off what is due, to hear before what has happened.
 const mostDeaf = 200 * time.Millisecond

@@ -100,6 +100,7 @@ func (l *loop) read(p *pair, from int) (int, result) {
 			// before that is to be read.
 			src.broken, src.eaten, src.hangup = true, true, true
 			p.noteFlags()
+			l.setDeadline(p, l.now+int64(flushPatience))
 		case r == progressed, r == failed, r == blocked && !src.hangup:
 			return n, r
 		}

@@ -214,6 +214,62 @@ func TestAClientWhoseUrgentDataIsLostIsReset(t *testing.T) {
 	<-r.relay.Release(s, false)
 }
 
+func TestAClientThatIsResetBeforeTheOptionsHasNotEnded(t *testing.T) {
+	heard := make(chan error, 1)
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		_, err := c.Read(make([]byte, 1))
+		heard <- err
+	})
+	r := newRig(t, setup{}, b.address)
+	fd, address := listenRaw(t, "tcp", 16)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	abort(c)
+	s := NewSocket(fd, 2, "early", r.service)
+	r.relay.Serve(s)
+	assert.Contains(t, []Reason{ClientLeft, ClientReset}, r.end().Reason)
+	select {
+	case err := <-heard:
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+	default: // it was not dialled
+	}
+	<-r.relay.Release(s, false)
+}
+
+// The reset is found in the midst of a turn, and the server does not read.
+func TestAResetBehindUrgentDataIsNotWaitedForForEver(t *testing.T) {
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, 2))
+		_, _ = c.Write([]byte("x"))
+		time.Sleep(200 * time.Millisecond)
+	})
+	r := newRig(t, setup{loops: 1}, b.address)
+	c := r.dial()
+	_, err := io.WriteString(c, "hi")
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	require.NoError(t, err)
+	timed, broken := false, false
+	pump := func(l *loop, p *pair) {
+		setInt(p.side[server].fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 8<<10)
+		onSocket(t, c, func(fd int) {
+			assert.NoError(t, syscall.Sendto(fd, make([]byte, 16<<10), 0, nil))
+			assert.NoError(t, syscall.Sendto(fd, []byte("U"), syscall.MSG_OOB, nil))
+			assert.NoError(t, syscall.Sendto(fd, make([]byte, 32<<10), 0, nil))
+			assert.Eventually(t, func() bool { return unacknowledged(int32(fd)) == 0 }, patience, time.Millisecond)
+		})
+		abort(c)
+		assert.Eventually(t, func() bool { return tcpClosed(p.side[client].fd) }, patience, time.Millisecond)
+		p.side[client].readable, p.flow[client].full = true, bulkAfter
+		l.pump(p, client)
+		timed, broken = p.timed, p.side[client].broken
+	}
+	r.eachLoop(func(l *loop) { l.pairs.each(func(p *pair) { pump(l, p) }) })
+	assert.True(t, broken)
+	assert.True(t, timed)
+}
+
 // A splice that has stopped at urgent data gives the error of a reset before what is left.
 func TestUrgentDataBeforeAResetInABulkTransferArrives(t *testing.T) {
 	for _, to := range []string{"tcp", "unix"} {

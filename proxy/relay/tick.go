@@ -15,7 +15,7 @@ func (l *loop) onTick() {
 		}
 	}
 	if l.now-l.swept >= int64(sweep) {
-		l.swept = l.now
+		l.swept, l.stops = l.now, 0
 		l.own.trim()
 		l.shared.trim()
 		l.keepLate()

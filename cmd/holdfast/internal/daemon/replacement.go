@@ -122,7 +122,8 @@ func (r *replacement) said(reason string) error {
 		return r.process.Release()
 	case "":
 		r.awaitEnd()
-		return fmt.Errorf("the new process has ended%s and does not say why: see its log", r.end())
+		r.end()
+		return errors.New("the new process has ended and does not say why: see its log")
 	}
 	go func() { _, _ = r.process.Wait() }() // ends with it or with this process; nobody else may reap a child of this one
 	return errors.New(reason)
@@ -144,13 +145,8 @@ func (r *replacement) awaitEnd() {
 	})
 }
 
-// end ends the replacement, and waits for it if it is a child of this process. how is by what
-// it had ended before, if that is to be known.
-func (r *replacement) end() (how string) {
-	killed := r.process.Kill() == nil
-	state, err := r.process.Wait()
-	if err != nil || killed && state.Sys().(syscall.WaitStatus).Signal() == unix.SIGKILL {
-		return ""
-	}
-	return " (" + state.String() + ")"
+// end ends the replacement, and waits for it if it is a child of this process.
+func (r *replacement) end() {
+	_ = r.process.Kill()
+	_, _ = r.process.Wait()
 }
