@@ -18,6 +18,6 @@
 // generations, pool.go their upstreams; drain.go is how a socket goes that nobody wants
 // any more, and stop.go how all go.
 //
-// restore.go goes on with what another process has left; downnotes.go tells the next one which
-// servers are down.
+// restore.go goes on with what another process has left; downnotes.go tells the next one
+// which servers are down, and drainnotes.go until when what drains may go on.
 package proxy

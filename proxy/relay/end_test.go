@@ -110,37 +110,27 @@ func TestServerThatReadsNoMoreMayGoOnSending(t *testing.T) {
 }
 
 func TestDeliveryOfTheLastBytesMayTakeLongWhileItProgresses(t *testing.T) {
-	l := &loop{relay: &Relay{}, now: int64(time.Hour)}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer unix.Close(fds[0])
-	defer unix.Close(fds[1])
-	_, err = unix.Write(fds[0], []byte("not read yet"))
-	require.NoError(t, err)
-	p := &pair{phase: flushing, deadline: 1, active: 1, unsent: 1 << 20}
-	p.side[server].broken = true
-	p.side[client] = side{fd: int32(fds[0])}
-	l.checkDelivery(p)
-	assert.Equal(t, flushing, p.phase)
-	assert.Equal(t, l.now, p.active, "less than before is left")
-}
-
-// Also while the relay owes it some still.
-func TestDeliveryOfWhatIsOwedMayTakeLongWhileItProgresses(t *testing.T) {
-	l := &loop{relay: &Relay{}, now: int64(time.Hour)}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer unix.Close(fds[0])
-	defer unix.Close(fds[1])
-	_, err = unix.Write(fds[0], []byte("not read yet"))
-	require.NoError(t, err)
-	p := &pair{phase: open, deadline: 1, active: 1, unsent: 1 << 20}
-	p.side[server].broken = true
-	p.flow[server].state = cut
-	p.side[client] = side{fd: int32(fds[0])}
-	l.checkDelivery(p)
-	assert.Equal(t, open, p.phase)
-	assert.Equal(t, l.now, p.active, "less than before is left")
+	for name, p := range map[string]*pair{
+		"all is sent":                  {phase: flushing},
+		"the relay owes it some still": {phase: open, flow: [2]flow{server: {state: cut}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &loop{relay: &Relay{}, now: int64(time.Hour)}
+			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			require.NoError(t, err)
+			defer unix.Close(fds[0])
+			defer unix.Close(fds[1])
+			_, err = unix.Write(fds[0], []byte("not read yet"))
+			require.NoError(t, err)
+			phase := p.phase
+			p.deadline, p.active, p.unsent = 1, 1, 1<<20
+			p.side[server].broken = true
+			p.side[client] = side{fd: int32(fds[0])}
+			l.checkDelivery(p)
+			assert.Equal(t, phase, p.phase)
+			assert.Equal(t, l.now, p.active, "less than before is left")
+		})
+	}
 }
 
 func TestClientThatLeavesDuringDeliveryIsForgotten(t *testing.T) {

@@ -116,37 +116,32 @@ func TestIdleConnectionIsEnded(t *testing.T) {
 	assert.Equal(t, Idle, r.end().Reason)
 }
 
-// Whoever sent something while the process was stopped was not idle.
-func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
-	const idle = time.Minute
-	b := newBackend(t, "tcp", echo)
-	r := newRig(t, setup{loops: 1, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
-	clients := make([]net.Conn, 3*turnEvents)
-	for i := range clients {
-		clients[i] = r.dial()
-		require.NoError(t, ping(t, clients[i]))
-	}
+// stalled has clients send something each while the loop stands still and so much time
+// passes, and returns when each has heard. before is done first, in the loop.
+func (r *rig) stalled(clients []net.Conn, passes time.Duration, before func(*loop)) {
+	r.t.Helper()
 	stopped, goOn := make(chan struct{}), make(chan struct{})
-	require.True(t, r.relay.loops[0].post(func(*loop) {
+	require.True(r.t, r.relay.loops[0].post(func(l *loop) {
+		before(l)
 		close(stopped)
 		<-goOn
-		r.relay.began = r.relay.began.Add(-idle - sweep/2) // so long, in which the loop did not look
+		r.relay.began = r.relay.began.Add(-passes)
 	}))
 	<-stopped
 	for _, c := range clients {
 		_, err := io.WriteString(c, "x")
-		require.NoError(t, err)
+		require.NoError(r.t, err)
 	}
 	close(goOn)
 	for _, c := range clients {
 		_, err := io.ReadFull(c, make([]byte, 1))
-		require.NoError(t, err)
+		require.NoError(r.t, err)
 	}
 }
 
-// A turn hears so many events at most. What it has not heard yet is not quiet.
-func TestALoopThatIsBehindHearsBeforeItEndsTheIdle(t *testing.T) {
-	const idle = time.Minute
+// manyMoreThanATurnHears are clients of a relay with an idle timeout.
+func manyMoreThanATurnHears(t *testing.T, idle time.Duration) (*rig, []net.Conn) {
+	t.Helper()
 	b := newBackend(t, "tcp", echo)
 	r := newRig(t, setup{loops: 1, backlog: 4096, service: func(s *Service) { s.IdleTimeout = idle }}, b.address)
 	clients := make([]net.Conn, 3*turnEvents)
@@ -154,24 +149,27 @@ func TestALoopThatIsBehindHearsBeforeItEndsTheIdle(t *testing.T) {
 		clients[i] = r.dial()
 		require.NoError(t, ping(t, clients[i]))
 	}
-	stopped, goOn := make(chan struct{}), make(chan struct{})
-	require.True(t, r.relay.loops[0].post(func(l *loop) {
+	return r, clients
+}
+
+// Whoever sent something while the process was stopped was not idle.
+func TestALoopThatWasStoppedHearsBeforeItEndsTheIdle(t *testing.T) {
+	const idle = time.Minute
+	r, clients := manyMoreThanATurnHears(t, idle)
+	r.stalled(clients, idle+sweep/2, func(*loop) {}) // so long, in which the loop did not look
+}
+
+// A turn hears so many events at most. What it has not heard yet is not quiet.
+func TestALoopThatIsBehindHearsBeforeItEndsTheIdle(t *testing.T) {
+	const idle = time.Minute
+	r, clients := manyMoreThanATurnHears(t, idle)
+	r.stalled(clients, sweep, func(l *loop) { // not so long that the loop sees that it was stopped
 		l.swept = l.now
-		l.pairs.each(func(p *pair) { p.active = l.now - int64(idle) + int64(sweep)/2 })
-		close(stopped)
-		<-goOn
-		r.relay.began = r.relay.began.Add(-sweep) // not so long that the loop sees that it was stopped
-	}))
-	<-stopped
-	for _, c := range clients {
-		_, err := io.WriteString(c, "x")
-		require.NoError(t, err)
-	}
-	close(goOn)
-	for _, c := range clients {
-		_, err := io.ReadFull(c, make([]byte, 1))
-		require.NoError(t, err)
-	}
+		l.pairs.each(func(p *pair) {
+			p.active = l.now - int64(idle) + int64(sweep)/2
+			p.looked = p.active // and nothing was in its queues
+		})
+	})
 }
 
 // Its peer's socket has room for long before the relay is told of it.

@@ -56,9 +56,9 @@ The exit code is the command's, 128 + N if signal N ended it, 0 if that was the 
 of the stop, 126 or 127 if it cannot be run or found.
 
 If keep itself is killed the command runs on. With --dir the next keep with the same
-directory takes it on instead of starting another. Without --dir it
-starts another process, and holdfast serve takes over from the one that runs, with its
-connections. Where keep is PID 1 all ends with it.`,
+directory takes it on instead of starting another. Without --dir it starts another
+process, and holdfast serve takes over from the one that runs, with its connections.
+Where keep is PID 1 all ends with it.`,
 		Example: `  holdfast keep -- holdfast serve --config /etc/holdfast/holdfast.toml
   holdfast keep --dir /run/holdfast-keep --watchdog 30s -- holdfast serve
   ENTRYPOINT ["holdfast", "keep", "--", "holdfast", "serve"]    # in a Dockerfile`,
