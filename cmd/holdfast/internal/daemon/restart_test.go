@@ -96,12 +96,27 @@ func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, enviro
 	l.command.Stderr = &l.log
 	require.NoError(t, l.command.Start())
 	t.Cleanup(func() {
-		l.end(unix.SIGKILL)
-		if t.Failed() {
-			t.Logf("a process said:\n%s", l.log.String())
+		if !t.Failed() {
+			l.end(unix.SIGKILL)
+			return
 		}
+		l.dump()
+		t.Logf("a process (%s) said:\n%s", l.command.ProcessState, l.log.String())
 	})
 	return l
+}
+
+// dump ends a process that still runs, with what its goroutines do in its log. One that
+// is stopped goes on for that.
+func (l *life) dump() {
+	if l.ended {
+		return
+	}
+	_ = l.command.Process.Signal(unix.SIGQUIT)
+	_ = l.command.Process.Signal(unix.SIGCONT)
+	stuck := time.AfterFunc(patience, func() { _ = l.command.Process.Kill() })
+	defer stuck.Stop()
+	l.gone()
 }
 
 // end sends a signal and waits for the end. It does nothing after the end.
