@@ -2,6 +2,8 @@ package vault_test
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +37,37 @@ func BenchmarkKeepAndDrop(b *testing.B) {
 	}
 	assert.Zero(b, v.Stats().Refused)
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/burst, "ns/connection")
+}
+
+// BenchmarkKeepAndDropAtOnce is the same in two event loops at once.
+func BenchmarkKeepAndDropAtOnce(b *testing.B) {
+	const (
+		burst = 100
+		loops = 2
+	)
+	v := newVault(b, vault.Options{Writers: loops})
+	fd := int32(eventfd(b))
+	var spent atomic.Int64
+	for b.Loop() {
+		var done sync.WaitGroup
+		for i := range loops {
+			done.Go(func() {
+				w := v.Writer(i)
+				start := time.Now()
+				for range burst {
+					slot, _, _ := w.Take()
+					if w.Keep(slot, fd, fd) {
+						w.Drop(slot)
+					}
+				}
+				spent.Add(int64(time.Since(start)))
+			})
+		}
+		done.Wait()
+		v.Sweep()
+	}
+	assert.Zero(b, v.Stats().Refused)
+	b.ReportMetric(float64(spent.Load())/float64(b.N)/burst/loops, "ns/connection")
 }
 
 // BenchmarkSweep is what the sweeper pays for a connection, where each second one lives.

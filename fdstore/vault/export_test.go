@@ -2,6 +2,8 @@ package vault
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
@@ -9,10 +11,22 @@ import (
 
 // Sweep takes all dead records out of all segments now.
 func (v *Vault) Sweep() {
-	b := &broom{vault: v, envelope: newEnvelope()}
+	b := newBroom(v)
 	for s := range v.segments {
 		b.sweep(s, anyDead)
 	}
+}
+
+// Records are the messages in all queues.
+func (v *Vault) Records() (records [][]byte, err error) {
+	for s := range v.segments {
+		err = errors.Join(err, eachRecord(s.out.Raw(), func(l letter) bool {
+			l.close()
+			records = append(records, slices.Clone(l.data))
+			return false
+		}))
+	}
+	return records, err
 }
 
 // Grow adds the segments that are wanted now.
@@ -29,7 +43,7 @@ func (v *Vault) WithoutPush(f func()) {
 
 // Shrink gives up what is not needed, as after a long time of calm.
 func (v *Vault) Shrink(ctx context.Context) {
-	v.shrink(ctx, &broom{vault: v, envelope: newEnvelope()}, true)
+	v.shrink(ctx, newBroom(v), true)
 }
 
 // Queued is how many records are in all queues, as far as their mirrors go.
@@ -43,7 +57,7 @@ func (v *Vault) Queued() (n int) {
 // SendAgain sends the record at the head of each segment anew, as a process that is
 // killed while it sweeps.
 func (v *Vault) SendAgain() {
-	b := &broom{vault: v, envelope: newEnvelope()}
+	b := newBroom(v)
 	for s := range v.segments {
 		s.mu.Lock()
 		if s.mirror.len() > 0 {

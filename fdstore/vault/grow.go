@@ -26,7 +26,7 @@ const (
 func (v *Vault) grow(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	b := &broom{vault: v, envelope: newEnvelope()}
+	b := newBroom(v)
 	var pause time.Duration
 	var next time.Time
 	for calm := 0; ; {

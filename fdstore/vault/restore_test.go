@@ -230,6 +230,34 @@ func TestARecordOfANewerVaultIsOneLostConnection(t *testing.T) {
 	assertReset(t, lost)
 }
 
+// A newer version may say more in a record, which this one passes on.
+func TestARecordThatSaysMoreIsMovedWhole(t *testing.T) {
+	newer := make([]byte, 48)
+	_, server := client(t)
+	held := died(t, options(), func(v *vault.Vault) {
+		keepClient(t, v, "kept")
+		v.Lose(0)
+		binary.NativeEndian.PutUint32(newer, 0x7666_6468)
+		binary.NativeEndian.PutUint16(newer[4:], 2)
+		binary.NativeEndian.PutUint16(newer[6:], 1)
+		binary.NativeEndian.PutUint64(newer[8:], v.Serial(0))
+		binary.NativeEndian.PutUint32(newer[20:], 1)
+		binary.NativeEndian.PutUint32(newer[24:], 1)
+		binary.NativeEndian.PutUint32(newer[28:], 1)
+		copy(newer[32:], "more")
+		require.NoError(t, v.SendRecord(newer, 0, 0, server.Raw()))
+		require.NoError(t, server.Close())
+		keepClient(t, v, "dead")
+	})
+	v, found := restore(t, options(), held)
+	require.Len(t, found.Kept, 2)
+	v.Writer(0).Drop(found.Kept[1].Slot) // what lives is in its way
+	v.Sweep()
+	records, err := v.Records()
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{newer}, records)
+}
+
 func TestASettledVaultHasTheFormatOfItsProgram(t *testing.T) {
 	held := died(t, vault.Options{Format: 1}, func(*vault.Vault) {})
 	v, _, err := vault.Restore(vault.Options{Format: 2}, held)

@@ -10,7 +10,7 @@ import (
 const (
 	// sweepFrom is how many dead records a segment has before it is swept early. With
 	// less, the goroutine would be woken for too little.
-	sweepFrom = 128
+	sweepFrom = 256
 	// sweepTurns is in how many seconds each segment is swept once. What is dropped
 	// holds its socket until then: one in FIN_WAIT2 does not time out while a copy
 	// lives.
@@ -21,7 +21,7 @@ const (
 func (v *Vault) sweep(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	b := &broom{vault: v, envelope: newEnvelope()}
+	b := newBroom(v)
 	for turn := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -50,6 +50,11 @@ func (v *Vault) sweep(ctx context.Context) {
 type broom struct {
 	vault    *Vault
 	envelope *envelope
+	data     []byte // what was peeked at
+}
+
+func newBroom(v *Vault) *broom {
+	return &broom{vault: v, envelope: newEnvelope(), data: make([]byte, peekBuffer)}
 }
 
 // What makes it worth while to sweep a segment: a share of 1/n dead records.
@@ -160,9 +165,8 @@ func (v *Vault) lockAnother(s *segment) *segment {
 // descriptors come from the queue itself: under the numbers that Keep was given there
 // may be other files by now, if the record was dropped a moment ago.
 func (b *broom) copyHead(s, to *segment, e entry) bool {
-	v, env := b.vault, b.envelope
-	var data [recordSize]byte
-	l, errno := peek(s.out.Raw(), data[:])
+	v := b.vault
+	l, errno := peek(s.out.Raw(), b.data)
 	if errno != 0 {
 		v.breakOff(s, "peek", errno)
 		return false
@@ -176,11 +180,8 @@ func (b *broom) copyHead(s, to *segment, e entry) bool {
 	if len(l.fds) != int(e.count) {
 		return false // no descriptors left in this process, for now
 	}
-	env.record = [recordSize]byte(l.data) // in its own format
-	for i, fd := range l.fds {
-		env.control.fds[i] = int32(fd.Raw())
-	}
-	if errno := env.send(to.in.Raw(), int(e.count)); errno != 0 {
+	// In its own format, which may say more than this program knows.
+	if errno := b.envelope.forward(to.in.Raw(), l); errno != 0 {
 		return false // no room in the queue or in flight, for now
 	}
 	v.inFlight.Add(int64(e.count))

@@ -44,6 +44,20 @@ func newEnvelope() *envelope {
 	return e
 }
 
+// forward sends what was peeked at, as it is.
+func (e *envelope) forward(fd int, l letter) unix.Errno {
+	for i, file := range l.fds {
+		e.control.fds[i] = int32(file.Raw())
+	}
+	e.iov.Base = &l.data[0]
+	e.iov.SetLen(len(l.data))
+	defer func() {
+		e.iov.Base = &e.record[0]
+		e.iov.SetLen(recordSize)
+	}()
+	return e.send(fd, len(l.fds))
+}
+
 // send sends the record with count descriptors of control.fds, which may be 0.
 func (e *envelope) send(fd, count int) unix.Errno {
 	e.header.SetControllen(controlSize)
