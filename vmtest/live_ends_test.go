@@ -12,13 +12,27 @@ import (
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
 
+const group = "/sys/fs/cgroup/system.slice/" + service // its control group
+
 // crashes end the main process from outside. ABRT and SEGV end a Go program as a panic
 // does. The control group of the next process has the limit of the unit again.
 var crashes = []struct{ result, command string }{
 	{"exit-code", "systemctl kill --kill-who=main --signal=ABRT " + service},
 	{"exit-code", "systemctl kill --kill-who=main --signal=SEGV " + service},
 	{"signal", "systemctl kill --kill-who=main --signal=KILL " + service},
-	{"oom-kill", "echo 1M >/sys/fs/cgroup/system.slice/" + service + "/memory.max"},
+	{"signal", lackOfMemory},
+}
+
+const lackOfMemory = "echo 1M >" + group + "/memory.max"
+
+// lendsMemory tells whether the guest's host lets it limit the memory of a service.
+func lendsMemory(t *testing.T, g *vmtest.Guest) bool {
+	t.Helper()
+	if g.Try("test", "-e", group+"/memory.max").Code == 0 {
+		return true
+	}
+	t.Log("no lack of memory: this host lends no memory controller")
+	return false
 }
 
 // The watchdog is in TestAServiceThatHangsIsReplacedAndWhoWaitedIsServed.
@@ -30,8 +44,7 @@ func TestConnectionsOutliveACrashAndTheLackOfMemory(t *testing.T) {
 		g.Run("systemctl", "start", service)
 		load := g.StartLoad(vmtest.Load{Streams: streams, Callers: -1, Beat: time.Second, Patience: time.Minute}, ownSockets...)
 		for i, c := range crashes {
-			if c.result == "oom-kill" && g.Try("test", "-e", "/sys/fs/cgroup/system.slice/"+service+"/memory.max").Code != 0 {
-				t.Log("no lack of memory: this host lends no memory controller")
+			if c.command == lackOfMemory && !lendsMemory(t, g) {
 				continue
 			}
 			since := g.Run("date", "+@%s.%N")
@@ -43,6 +56,30 @@ func TestConnectionsOutliveACrashAndTheLackOfMemory(t *testing.T) {
 			said := g.Run("journalctl", "--quiet", "--output=cat", "--since="+since, "_PID=1", "UNIT="+service)
 			assert.Contains(t, said, "Failed with result '"+c.result+"'", c.command)
 		}
+		assertNoneLost(t, load.Stop())
+	})
+}
+
+// The process of the service that the kernel chooses is another one, as that of an upgrade
+// may be.
+func TestALackOfMemoryThatEndsAnotherProcessOfTheServiceEndsNothingElse(t *testing.T) {
+	const glutton = `echo 0 >` + group + `/cgroup.procs
+echo 1000 >/proc/self/oom_score_adj
+tail /dev/zero`
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.Install(webToApp(ownSockets...))
+		g.StartEcho(app)
+		g.Run("systemctl", "start", service)
+		if !lendsMemory(t, g) {
+			return
+		}
+		main := g.Property(service, "MainPID")
+		load := g.StartLoad(vmtest.Load{}, ownSockets...)
+		g.Run("sh", "-c", "echo 128M >"+group+"/memory.max")
+		assert.Equal(t, 137, g.Try("sh", "-c", glutton+"\nexit $?").Code, "it is killed")
+		g.Run("journalctl", "--sync")
+		assert.Contains(t, g.Run("grep", "^oom_kill ", group+"/memory.events"), "oom_kill 1")
+		assertMain(t, g, main)
 		assertNoneLost(t, load.Stop())
 	})
 }

@@ -19,6 +19,7 @@ var settings = map[string]string{
 	"StandardOutput":           "null",
 	"StandardError":            "journal",
 	"SyslogLevel":              "3",
+	"LogRateLimitIntervalUSec": "0",
 	"Restart":                  "always",
 	"RestartUSec":              "100ms",
 	"FileDescriptorStoreMax":   "4096",
@@ -28,6 +29,7 @@ var settings = map[string]string{
 	"LimitNOFILE":              "1048576",
 	"LimitNOFILESoft":          "1048576",
 	"OOMScoreAdjust":           "-500",
+	"OOMPolicy":                "continue",
 	"PrivateIPC":               "yes",
 	"SystemCallErrorNumber":    "1", // EPERM
 }
@@ -37,7 +39,7 @@ var since254 = map[string]string{"RestartSteps": "5", "RestartMaxDelayUSec": "1s
 
 func TestTheServiceIsAsShippedWhateverTheDefaultsOfTheHost(t *testing.T) {
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
-		g.Write("/etc/systemd/system.conf.d/scenario.conf", "[Manager]\nDefaultRestartSec=7s\nDefaultTimeoutStopSec=7s\nDefaultStandardOutput=kmsg\nDefaultStandardError=kmsg\n")
+		g.Write("/etc/systemd/system.conf.d/scenario.conf", "[Manager]\nDefaultRestartSec=7s\nDefaultTimeoutStopSec=7s\nDefaultOOMPolicy=kill\nDefaultStandardOutput=kmsg\nDefaultStandardError=kmsg\n")
 		g.Install(webToApp(web))
 		g.Run("systemctl", "start", service)
 		want := maps.Clone(settings)

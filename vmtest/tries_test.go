@@ -53,6 +53,7 @@ var forbidden = tries{
 var needed = tries{
 	{"write to its runtime directory", "touch $RUNTIME_DIRECTORY/tried && rm $RUNTIME_DIRECTORY/tried"},
 	{"make a file in memory", `perl -e '$n = "tried"; exit(syscall(319, $n, 0) == -1)'`},
+	{"run a file in memory", `perl -e '$n = "tried"; $f = syscall(319, $n, 0); system("cat /usr/bin/true >/proc/$$/fd/$f"); exit(system("/proc/$$/fd/$f") != 0)'`},
 	{"take a descriptor of a process of the same user", "perl -e 'exit(syscall(438, syscall(434, $$ + 0, 0), 1, 0) == -1)'"},
 }
 
