@@ -3,12 +3,13 @@ LDFLAGS := -X github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/cli.versi
 OUT     := bin/holdfast
 TOOL    := go tool -modfile=.ci/tools.mod
 
-UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e /vmtest)
+# What boots a machine or builds an image for one is make vmtest's.
+UNIT     = $(shell go list ./... | grep -v -e /integration -e /bench -e '/vmtest$$' -e /vmtest/image -e /vmtest/machine)
 
-# The scenarios of the shipped units and their sockets, for make test.
-SCENARIOS = FirstConnection|SeveralSocketUnits|WhoComesWhile|SocketsOfAUnit|ShippedConfiguration|CannotStart|WhenIdle|IdleTime|Journal|RedisClients|RestartRefuses|ShippedUnits|Sandbox|AStopLets|AStopEnds|Port80|AUserThat
+# The scenarios of make test: how the shipped units start, serve, idle and stop.
+SCENARIOS = AsShipped|ForInstalling|FirstConnection|SeveralSocketUnits|WhoComesWhile|SocketsOfAUnit|ShippedConfiguration|CannotStart|WhenIdle|IdleTime|Journal|RedisClients|RestartRefuses|ShippedUnits|Sandbox|AStopLets|AStopEnds|Port80|AUserThat
 
-.PHONY: build run demo test lint fuzz bench vmtest vmtest-units
+.PHONY: build run demo test integration smoke lint fuzz bench vmtest vmtest-units
 
 # One static binary: no C library, which would have to be there and of the same
 # age, and no paths of the machine that built it.
@@ -27,13 +28,21 @@ run: build
 demo: build
 	@go run ./cmd/holdfast/internal/demo/kills $(OUT)
 
+# Most tests wait for something, so more of them go on at once than there are cores.
 test:
+	.ci/setup vm
+	go test -race -p 4 $(UNIT)
+	$(MAKE) -j 2 integration smoke
+	$(MAKE) vmtest-units
+
+integration:
 	.ci/setup
-	go test -race $(UNIT)
 	go test -count 1 -timeout 15m ./cmd/holdfast/integration
 	go test -count 1 -timeout 15m -race -short -run TestOneHoldfastServes ./cmd/holdfast/integration
-	.ci/fuzz 50000
-	$(MAKE) vmtest-units
+
+# Fuzzing takes what the others leave.
+smoke:
+	nice .ci/fuzz 50000
 
 lint:
 	$(TOOL) golangci-lint run
