@@ -17,7 +17,7 @@ import (
 func BenchmarkAcceptBesideDraining(b *testing.B) {
 	const former = 10
 	connections := scaled(20_000)
-	fresh, beside := newStage(b, holdfast), newUpgradedStage(b, former)
+	fresh, beside := newStage(b, unkept), newUpgradedStage(b, former)
 	rate := func(s *stage) float64 {
 		began := time.Now()
 		s.work(b, job{Connections: connections, AtOnce: 50, Exchanges: 1, Answer: 128})
@@ -47,12 +47,10 @@ func BenchmarkAcceptBesideDraining(b *testing.B) {
 // newUpgradedStage is a stage whose proxy was upgraded so many times. Each process
 // before the last one has a connection that does not end.
 func newUpgradedStage(b *testing.B, upgrades int) *stage {
-	server, listen := testbed.TCP(b), testbed.TCP(b)
-	s := &stage{server: startActor(b, serverRole), load: startActor(b, loadRole), listen: listen}
-	s.server.tell(b, server)
+	s, server := newStageWithout(b)
 	h := testbed.StartHoldfast(b, testbed.Config{
 		Global: "drain_timeout = \"never\"\nkeep = \"listeners\"", // the connections stay with who accepted them
-		Routes: []testbed.Route{{Name: "bench", Listen: []string{listen}, Servers: []string{server}}},
+		Routes: []testbed.Route{{Name: "bench", Listen: []string{s.listen}, Servers: []string{server}}},
 	})
 	s.proxy = h.Process // leads the group of all of them
 	var former []int

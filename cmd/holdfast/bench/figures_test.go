@@ -16,7 +16,7 @@ var (
 
 func BenchmarkMemoryOfIdleConnection(b *testing.B) {
 	const connections = 9000
-	peers := []peer{holdfast, haproxy, nginx} // socket-proxyd needs six descriptors for each
+	peers := []peer{holdfast, unkept, haproxy, nginx} // socket-proxyd needs six descriptors for each
 	compare(b, "idle connection", "KiB", peers, func(b *testing.B, s *stage) float64 {
 		s.work(b, job{Connections: 100, AtOnce: 10, Exchanges: 1, Answer: 128})
 		empty := s.proxy.Memory(b)
@@ -49,14 +49,14 @@ func BenchmarkConnection(b *testing.B) {
 func BenchmarkBulk(b *testing.B) {
 	const streams = 4
 	gigabytes := max(1, scaled(12)/streams) * streams
-	peers := []peer{holdfast, haproxy, haproxySplice, nginx, socketProxyd}
+	peers := []peer{holdfast, unkept, haproxy, haproxySplice, nginx, socketProxyd}
 	compare(b, "gigabyte", "ms", peers, func(b *testing.B, s *stage) float64 {
 		each := uint64(gigabytes/streams) * 1e9
 		return micros(s.cpu(b, job{Connections: streams, AtOnce: streams, Exchanges: 1, Answer: each})) / 1000 / float64(gigabytes)
 	})
 }
 
-var everyPeer = []peer{holdfast, haproxy, nginx, socketProxyd}
+var everyPeer = []peer{holdfast, unkept, haproxy, nginx, socketProxyd}
 
 // compare lets the peers take turns and reports the median of each.
 func compare(b *testing.B, figure, unit string, peers []peer, measure func(*testing.B, *stage) float64) {

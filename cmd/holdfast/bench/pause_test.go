@@ -71,7 +71,9 @@ func quantile(sorted []float64, q float64) float64 {
 
 // pausesAt is the longest exchange of each live stream, in milliseconds.
 func pausesAt(b *testing.B, end func(*testing.B, *testbed.Holdfast), connections int) []float64 {
-	s, h := newKeptStage(b, "connections")
+	s, server := newStageWithout(b)
+	h := startKept(b, "connections", s.listen, server)
+	s.proxy = h.Process // the keeper
 	defer s.clear()
 	if idle := connections - liveStreams; idle > 0 {
 		s.work(b, job{Connections: idle, AtOnce: 50, Exchanges: 1, Answer: 128, Hold: true})

@@ -18,10 +18,12 @@ type peer struct {
 // Each config is the least that relays one TCP port, with a thread or worker per
 // core and time limits that no measurement reaches.
 var (
+	// Its connections outlive its process, as by default under systemd, too.
 	holdfast = peer{"holdfast", func(b *testing.B, listen, server string) *testbed.Process {
-		return testbed.StartHoldfast(b, testbed.Config{Routes: []testbed.Route{
-			{Name: "bench", Listen: []string{listen}, Servers: []string{server}},
-		}}).Process
+		return startKept(b, "connections", listen, server).Process
+	}}
+	unkept = peer{"unkept", func(b *testing.B, listen, server string) *testbed.Process {
+		return startKept(b, "listeners", listen, server).Process
 	}}
 	haproxy = peer{"haproxy", startHAProxy("")}
 	// "option splice-auto" never splices here; told to, HAProxy 2.6 takes a third
@@ -47,6 +49,14 @@ stream {
 		return testbed.StartSocketProxyd(b, listen, server)
 	}}
 )
+
+// startKept starts Holdfast under a keeper, with a setting of keep.
+func startKept(b *testing.B, keep, listen, server string) *testbed.Holdfast {
+	return testbed.StartHoldfastUnder(b, testbed.Config{
+		Global: "drain_timeout = \"0\"\nkeep = \"" + keep + "\"",
+		Routes: []testbed.Route{{Name: "bench", Listen: []string{listen}, Servers: []string{server}}},
+	}, testbed.Binary, "keep", "--")
+}
 
 func startHAProxy(option string) func(b *testing.B, listen, server string) *testbed.Process {
 	return func(b *testing.B, listen, server string) *testbed.Process {

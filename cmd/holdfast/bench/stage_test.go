@@ -15,12 +15,18 @@ type stage struct {
 }
 
 func newStage(b *testing.B, p peer) *stage {
-	server, listen := testbed.TCP(b), testbed.TCP(b)
-	s := &stage{server: startActor(b, serverRole), load: startActor(b, loadRole), listen: listen}
-	s.server.tell(b, server)
-	s.proxy = p.start(b, listen, server)
-	testbed.Listening(b, listen)
+	s, server := newStageWithout(b)
+	s.proxy = p.start(b, s.listen, server)
+	testbed.Listening(b, s.listen)
 	return s
+}
+
+// newStageWithout is a stage that has no proxy yet, with the server's address.
+func newStageWithout(b *testing.B) (s *stage, server string) {
+	server = testbed.TCP(b)
+	s = &stage{server: startActor(b, serverRole), load: startActor(b, loadRole), listen: testbed.TCP(b)}
+	s.server.tell(b, server)
+	return s, server
 }
 
 func (s *stage) clear() {

@@ -13,7 +13,7 @@ var results table
 type table []row
 
 // columns are the peers, as they stand in the table.
-var columns = []peer{holdfast, haproxy, haproxySplice, nginx, socketProxyd}
+var columns = []peer{holdfast, unkept, haproxy, haproxySplice, nginx, socketProxyd}
 
 type row struct {
 	figure, unit string

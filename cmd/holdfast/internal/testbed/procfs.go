@@ -102,13 +102,15 @@ func seqpackets(t testing.TB) map[string]bool {
 	return found
 }
 
-// group lists the processes of the group that p leads.
+// group lists the processes of the group that p leads, and those that p itself has
+// started in other groups, as a keeper does.
 func (p *Process) group(t testing.TB) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Fatal(err)
 	}
+	leader := strconv.Itoa(p.Pid())
 	var pids []int
 	for _, file := range files {
 		line, err := os.ReadFile(file)
@@ -117,7 +119,7 @@ func (p *Process) group(t testing.TB) []int {
 		}
 		// pid (comm) state ppid pgrp …; comm may hold anything, so count from its end.
 		fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
-		if fields[2] != strconv.Itoa(p.Pid()) {
+		if parent, group := fields[1], fields[2]; parent != leader && group != leader {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
