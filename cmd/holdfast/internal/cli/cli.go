@@ -45,6 +45,7 @@ func newRoot() *cobra.Command {
 	b := thisBuild()
 	root.Version = b.Version
 	root.SetVersionTemplate(b.text())
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newServe(), newCheck(), newReload(), newUpgrade(), newDrain(), newAdopt(), newThaw(), newKeep(), newStatus(), newVersion(), newCompletion())
 	return root
 }
