@@ -81,11 +81,9 @@ func (l *loop) oweHeader(p *pair) bool {
 	if p.needsPipe(client) {
 		l.takePipe(p, f)
 	}
-	if f.pipe.fd >= 0 && fill(f.pipe.fd, text) {
-		f.piped = uint32(len(text))
+	if f.pipe.fd >= 0 && l.fill(p, f, text) {
 		return true
 	}
-	l.releasePipe(p, f)
 	if !l.takeBuffer(p, client) {
 		l.giveUp(p, OutOfResources)
 		return false

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -116,6 +117,13 @@ func TestAConnectionWithFlagsThatNobodySetsIsReset(t *testing.T) {
 }
 
 func TestWhatWasOnItsWayFromABufferIntoAPipeArrives(t *testing.T) {
+	for _, taken := range []string{"", "AB", "ABC"} {
+		t.Run("the pipe has taken "+strconv.Quote(taken), func(t *testing.T) { killedWhilePouring(t, taken) })
+	}
+}
+
+func killedWhilePouring(t *testing.T, taken string) {
+	t.Helper()
 	received := make(chan string, 1)
 	b := newBackend(t, "unix", func(c net.Conn) {
 		all, _ := io.ReadAll(c)
@@ -144,10 +152,13 @@ func TestWhatWasOnItsWayFromABufferIntoAPipeArrives(t *testing.T) {
 	require.NoError(t, err)
 	copy(slab[3*bufferSize:], "ABC") // as if these had been read, and not the others written
 	atomic.StoreInt64(&left.flow[client].start, 0)
+	atomic.StoreInt64(&left.flow[client].told, 1)
 	atomic.StoreUint32(&left.flow[client].buffer, number*slabBuffers+3)
 	pipes := pipePool{vault: s, most: 1, ceiling: func() int { return 1 << 20 }}
 	pipe := pipes.get()
 	require.GreaterOrEqual(t, pipe.fd, int32(0))
+	_, err = unix.Write(int(pipe.fd), []byte(taken))
+	require.NoError(t, err)
 	closeFD(pipe.fd)
 	atomic.StoreUint32(&left.flow[client].pipe, pipe.slot+1)
 	require.Equal(t, Restored{Connections: 1}, r.successor(s))

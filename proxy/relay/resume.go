@@ -172,10 +172,10 @@ func (l *loop) resumePipe(p *pair, from int, at int64, left *leftovers) error {
 	}
 	f.moved = at
 	switch {
+	case kept.buffer != poured && at-kept.start > q:
+		return l.resumePour(p, from, at, left)
 	case q > 0:
 		atomic.StoreUint32(&kept.buffer, poured) // before anything moves: they are not in the buffer any more
-	case at > kept.start && kept.buffer != poured:
-		return l.resumePour(p, from, at, left)
 	}
 	if !src.tcp {
 		kept.recount(src.fd, at) // where it was used up, what the statistics say begins here
@@ -186,13 +186,18 @@ func (l *loop) resumePipe(p *pair, from int, at int64, left *leftovers) error {
 	return nil
 }
 
-// resumePour goes on with a flow whose bytes were on their way from a buffer into a pipe.
+// resumePour goes on with a flow whose bytes were on their way from a buffer into a pipe:
+// all are in the buffer, whatever the pipe has taken.
 func (l *loop) resumePour(p *pair, from int, at int64, left *leftovers) error {
+	f := &p.flow[from]
+	if f.piped > 0 {
+		l.dropPipe(p, f)
+	}
 	if err := l.resumeBuffer(p, from, at, p.kept.flow[from].start, left); err != nil {
 		return err
 	}
-	if !l.pour(p, from) {
-		return errors.New("its pipe does not take what is in its buffer")
+	if f.pipe.fd >= 0 {
+		l.pour(p, from)
 	}
 	return nil
 }

@@ -1,11 +1,48 @@
 package relay
 
 import (
+	"bytes"
+	"io"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+// As when the kernel has no memory for a later page of a pipe. What it has taken by then
+// must not be the next connection's.
+func TestAPipeThatTakesAPartIsNobodysAfter(t *testing.T) {
+	received := make(chan []byte, 2)
+	b := newBackend(t, "unix", func(c net.Conn) {
+		all, _ := io.ReadAll(c)
+		received <- all
+	})
+	r := newRig(t, setup{vault: newShelf(t, 20), loops: 1}, b.address)
+	r.eachLoop(func(l *loop) {
+		l.shared.pipes[wide].most = 0
+		one := l.shared.pipes[slim].get()
+		_, err := unix.FcntlInt(uintptr(one.fd), unix.F_SETPIPE_SZ, 4<<10)
+		assert.NoError(t, err)
+		l.shared.pipes[slim].put(one)
+	})
+	for _, letter := range []string{"a", "b"} {
+		sent := bytes.Repeat([]byte(letter), slimSize)
+		c := r.dial()
+		_, err := c.Write(sent)
+		require.NoError(t, err)
+		closeWrite(t, c)
+		assert.True(t, bytes.Equal(sent, <-received), "what it has sent, and nothing else")
+	}
+	r.eachLoop(func(l *loop) {
+		for _, one := range l.shared.pipes[slim].free {
+			holds, err := pending(one.fd)
+			assert.NoError(t, err)
+			assert.Zero(t, holds, "bytes that somebody will be given")
+		}
+	})
+}
 
 func TestPipesForSpeedLeaveSomeToThoseThatNeedThem(t *testing.T) {
 	pool := pipePool{most: 4, fast: 2, ceiling: func() int { return 1 << 20 }}
