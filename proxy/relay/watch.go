@@ -77,10 +77,10 @@ func (l *loop) drainQueues() {
 				w.queued = 0
 				break
 			}
-			if !l.acceptOne(w) {
-				break // the queue is empty now, or descriptors are short
+			if !l.acceptOne(w) && l.paused {
+				break // descriptors are short
 			}
-			w.queued--
+			w.queued-- // also for who cannot be accepted: that may never change
 		}
 		if w.queued > 0 {
 			left = append(left, w)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -59,4 +60,29 @@ func TestOptionsOfAReceivedSocketAreNotHandedDown(t *testing.T) {
 		require.Zero(t, corked)
 	})
 	<-r.relay.Release(s, false)
+}
+
+// As when a security module forbids it: that is no shortage, and may never be over.
+func TestAQueueThatNobodyCanBeAcceptedFromIsNotWaitedFor(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{loops: 1}, b.address)
+	fd, address := listenRaw(t, "tcp", 16)
+	defer unix.Close(fd)
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer c.Close()
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0) // readable, for poll(2)
+	require.NoError(t, err)
+	defer unix.Close(null)
+	released := make(chan struct{})
+	r.eachLoop(func(l *loop) {
+		l.drainQueue(NewSocket(fd, 2, "denied", r.service), released)
+		assert.Equal(t, 1, l.draining[0].queued)
+		assert.NoError(t, unix.Dup3(null, fd, unix.O_CLOEXEC))
+	})
+	select {
+	case <-released:
+	case <-time.After(patience):
+		require.Fail(t, "it is waited for")
+	}
 }
