@@ -116,11 +116,12 @@ func (l *loop) checkDelivery(p *pair) {
 	}
 }
 
-// reset ends both sides of a pair as reset.
+// reset ends both sides of a pair as reset. A broken one of TCP was by its peer; the peer of
+// a broken Unix socket may only read no more, and goes on writing.
 func (l *loop) reset(p *pair, reason Reason) {
 	p.noteState(slotReset)
 	for i := range p.side {
-		if s := &p.side[i]; s.fd >= 0 && !s.broken {
+		if s := &p.side[i]; s.fd >= 0 && (!s.tcp || !s.broken) {
 			sever(s.fd, s.tcp)
 		}
 	}

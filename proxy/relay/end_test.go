@@ -251,6 +251,36 @@ func TestResetOfAUnixSideReachesItsPeerAlthoughACopyIsHeld(t *testing.T) {
 	assert.Equal(t, ServerReset, r.end().Reason)
 }
 
+func TestResetOfAUnixSideThatReadsNoMoreReachesItAlthoughACopyIsHeld(t *testing.T) {
+	shut, left := make(chan struct{}), make(chan struct{})
+	b := newBackend(t, "tcp", func(c net.Conn) {
+		<-shut
+		_, _ = c.Write([]byte("nobody reads this"))
+		<-left
+		abort(c)
+	})
+	r := newRig(t, setup{network: "unix"}, b.address)
+	c := r.dial()
+	require.NoError(t, c.(*net.UnixConn).CloseRead())
+	close(shut)
+	eventually(t, "the relay knows", func() bool {
+		broken := false
+		r.eachPair(func(p *pair) { broken = p.phase == open && p.side[client].broken })
+		return broken
+	})
+	var held int
+	r.eachPair(func(p *pair) {
+		var err error
+		held, err = unix.FcntlInt(uintptr(p.side[client].fd), unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(t, err)
+	})
+	defer unix.Close(held)
+	close(left)
+	r.end()
+	_, err := c.Write([]byte("more"))
+	assert.ErrorIs(t, err, syscall.EPIPE)
+}
+
 func TestUploadOfAClientThatResetsArrivesAlthoughTheServerHasEnded(t *testing.T) {
 	// Both have sent FIN by then, which epoll calls a hang-up; bytes still wait.
 	const size = 200_000
