@@ -208,7 +208,7 @@ func TestABufferIsGivenToOneConnection(t *testing.T) {
 	b := newBackend(t, "tcp", flood)
 	s := newShelf(t, 10)
 	r := newRig(t, setup{vault: s, loops: 1}, b.address)
-	r.eachLoop(func(l *loop) { l.shared.pipes[wide].off = true })
+	r.eachLoop(func(l *loop) { l.shared.pipes[wide].most = 0 })
 	for range 2 {
 		_, err := r.dial().Write([]byte("go"))
 		require.NoError(t, err)

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +52,7 @@ type pipePool struct {
 	made  int
 	most  int
 	fast  int  // that are in use at most when one is taken for speed alone
-	off   bool // pipes cannot be had here
+	off   bool // none could be had: not to be tried again before trim
 
 	ceiling func() int // descriptors from this number up are not for pipes
 }
@@ -69,22 +68,28 @@ func (p *pipePool) get() pipe {
 	if p.off || p.made >= p.most {
 		return noPipe
 	}
-	fd, err := newPipe(p.kind)
-	if err != nil {
-		p.off = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, errSmallPipe)
-		return noPipe
-	}
-	if int(fd) >= p.ceiling() { // the last descriptors are for others
-		closeFD(fd)
-		return noPipe
-	}
-	made, ok := p.keep(fd)
+	made, ok := p.open()
 	if !ok {
-		closeFD(fd)
+		p.off = true
 		return noPipe
 	}
 	p.made++
 	return made
+}
+
+// open makes a pipe.
+func (p *pipePool) open() (pipe, bool) {
+	fd, ok := newPipe(p.kind)
+	if !ok {
+		return noPipe, false
+	}
+	if int(fd) < p.ceiling() { // the last descriptors are for others
+		if made, ok := p.keep(fd); ok {
+			return made, true
+		}
+	}
+	closeFD(fd)
+	return noPipe, false
 }
 
 // getForSpeed is get for a direction that goes on without one as well: most are left to
@@ -140,10 +145,11 @@ func (p *pipePool) close() {
 const keptPipes = 8
 
 // idle tells whether trim has something to do.
-func (p *pipePool) idle() bool { return len(p.free) > keptPipes }
+func (p *pipePool) idle() bool { return p.off || len(p.free) > keptPipes }
 
-// trim closes the pipes that a burst left over.
+// trim closes the pipes that a burst left over, and lets a shortage be over.
 func (p *pipePool) trim() {
+	p.off = false
 	for p.idle() {
 		last := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
@@ -151,18 +157,17 @@ func (p *pipePool) trim() {
 	}
 }
 
-var errSmallPipe = errors.New("the user's share of pipe memory is used up")
-
 // newPipe makes a pipe that is one descriptor: reopened for both ways, both its
-// ends are closed, and the bytes in it live as long as that one.
-func newPipe(kind pipeKind) (int32, error) {
+// ends are closed, and the bytes in it live as long as that one. It is false where none
+// of that size can be had.
+func newPipe(kind pipeKind) (fd int32, ok bool) {
 	wanted, least := pipeSize, leastPipe
 	if kind == slim {
 		wanted, least = slimSize, slimSize
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return -1, err
+		return -1, false
 	}
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
@@ -170,14 +175,11 @@ func newPipe(kind pipeKind) (int32, error) {
 	if err != nil { // above the share, or above fs.pipe-max-size
 		size, err = unix.FcntlInt(uintptr(ends[0]), unix.F_GETPIPE_SZ, 0)
 	}
-	if err != nil {
-		return -1, err
+	if err != nil || size < least {
+		return -1, false
 	}
-	if size < least {
-		return -1, errSmallPipe
-	}
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[0]), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	return int32(fd), err
+	reopened, err := unix.Open("/proc/self/fd/"+strconv.Itoa(ends[0]), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	return int32(reopened), err == nil
 }
 
 // kindOf tells the kind of a pipe that another process has made. Where two pages are large

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,4 +72,38 @@ func TestPipesForSpeedLeaveSomeToThoseThatNeedThem(t *testing.T) {
 		pool.put(one)
 	}
 	assert.Equal(t, 4, pool.made)
+}
+
+// To ask the kernel in vain for each read costs five system calls.
+func TestPipesThatCannotBeHadAreAskedForAgainAfterAWhile(t *testing.T) {
+	pool := pipePool{most: 1, ceiling: func() int { return 1 << 20 }}
+	defer pool.close()
+	refused := make(chan pipe)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with its filter
+		assert.NoError(t, refusePipes(unix.ENOMEM))
+		refused <- pool.get()
+	}()
+	assert.Equal(t, noPipe, <-refused)
+	assert.Equal(t, noPipe, pool.get(), "not at once")
+	assert.True(t, pool.idle(), "there is something to do")
+	pool.trim()
+	one := pool.get()
+	require.GreaterOrEqual(t, one.fd, int32(0))
+	pool.put(one)
+}
+
+// refusePipes has the kernel give this thread none.
+func refusePipes(errno unix.Errno) error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIPE2, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 }
