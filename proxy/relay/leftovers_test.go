@@ -101,19 +101,27 @@ func TestAPROXYHeaderThatWasNotedAndNotTakenIsReadAnew(t *testing.T) {
 	assert.Equal(t, netip.MustParseAddrPort("192.0.2.7:4711"), r.end().Client)
 }
 
-func TestAConnectionWithFlagsThatNobodySetsIsReset(t *testing.T) {
-	b := newBackend(t, "tcp", echo)
-	s := newShelf(t, 10)
-	r := newRig(t, setup{vault: s}, b.address)
-	c := r.dial()
-	require.NoError(t, ping(t, c))
-	r.letGo()
-	left, _, _ := s.onlySlot()
-	left.flags = 1<<30 | flagBroken<<client
-	require.Equal(t, Restored{Lost: 1}, r.successor(s))
-	_, err := c.Read(make([]byte, 1))
-	assert.ErrorIs(t, err, unix.ECONNRESET)
-	assert.Equal(t, NotRestored, r.end().Reason)
+func TestAConnectionWhoseSlotIsGarbledIsReset(t *testing.T) {
+	for name, garble := range map[string]func(*slot){
+		"by flags that nobody sets": func(s *slot) { s.flags = 1<<30 | flagBroken<<client },
+		"by a state of no meaning":  func(s *slot) { s.state = 77 },
+		"by that of a pipe":         func(s *slot) { s.state = slotPipe },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBackend(t, "tcp", echo)
+			s := newShelf(t, 10)
+			r := newRig(t, setup{vault: s}, b.address)
+			c := r.dial()
+			require.NoError(t, ping(t, c))
+			r.letGo()
+			left, _, _ := s.onlySlot()
+			garble(left)
+			require.Equal(t, Restored{Lost: 1}, r.successor(s))
+			_, err := c.Read(make([]byte, 1))
+			assert.ErrorIs(t, err, unix.ECONNRESET)
+			assert.Equal(t, NotRestored, r.end().Reason)
+		})
+	}
 }
 
 func TestWhatWasOnItsWayFromABufferIntoAPipeArrives(t *testing.T) {

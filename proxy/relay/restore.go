@@ -49,7 +49,7 @@ func (r *Relay) share(kept []Kept) ([][]Kept, *leftovers) {
 	next := 0
 	for _, k := range kept {
 		switch {
-		case slotIn(k.Memory).state == slotPipe:
+		case slotIn(k.Memory).state == slotPipe && k.FDs[1] < 0: // with two descriptors it is none
 			left.pipes.fds[k.Slot] = k.FDs[0]
 		case doubles.found(k):
 			discard(r.anyVault(), k)
