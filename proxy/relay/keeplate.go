@@ -24,10 +24,10 @@ func (l *loop) keepUnkept(most int) {
 	})
 }
 
-// canKeep tells whether a pair that is not kept can be: both sides are connected, and
-// nothing is owed.
+// canKeep tells whether a pair that is not kept can be: both sides are connected, nothing
+// is owed, and its use is noted. There may have been no vault when that was a socket's.
 func (l *loop) canKeep(p *pair) bool {
-	if p.kept != nil || p.phase != open || p.use.note.Load() == noNote || p.use.socket.mptcp {
+	if p.kept != nil || p.phase != open || p.use.socket.mptcp {
 		return false
 	}
 	for i := range p.side {
@@ -36,7 +36,7 @@ func (l *loop) canKeep(p *pair) bool {
 			return false
 		}
 	}
-	return true
+	return p.use.note.Load() != noNote || l.relay.describe(p.use)
 }
 
 // keepNow keeps an open pair that owes nothing.

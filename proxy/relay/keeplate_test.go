@@ -13,6 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A vault may come late, or again after it was let go in vain.
+func TestWhoWasAcceptedByAFormerGenerationIsKeptLate(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	s := newShelf(t, 100)
+	r := newRig(t, setup{}, b.address)
+	r.clients(1)
+	r.relay.Change(r.socket, r.other(2, nil))
+	r.clients(1)
+	fd, address := listenRaw(t, "tcp", 16)
+	defer unix.Close(fd)
+	drains := NewSocket(fd, 2, "drains", r.other(3, nil))
+	r.relay.Serve(drains)
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, ping(t, c))
+	<-r.relay.Release(drains, true)
+	r.relay.Attach([]Vault{s, s}, s.common, nil)
+	assert.Zero(t, r.relay.Stats().Unkept)
+	require.Equal(t, Restored{Connections: 3}, r.successor(s))
+}
+
 // lateVariable makes the test below the process that is killed, with the address of its server.
 const lateVariable = "RELAY_TEST_KEEPS_LATE"
 

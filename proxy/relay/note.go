@@ -39,26 +39,29 @@ func LeaveNote(v Vault, note any) (number uint32, ok bool) {
 	return v.Note(content)
 }
 
-// describe notes a use and its socket, before anybody is accepted by it.
-func (r *Relay) describe(u *use) {
+// describe notes a use and its socket, before anybody is kept by it. It is false when there
+// is no room for that.
+func (r *Relay) describe(u *use) bool {
 	r.noting.Lock()
 	defer r.noting.Unlock()
 	v := r.anyVault()
 	if v == nil {
-		return
+		return false
 	}
 	r.keepTally(v, u.socket)
 	if u.note.Load() != noNote {
-		return
+		return true
 	}
 	n := Note{
 		Socket: u.socket.id, Label: u.socket.label, Listener: u.service.Listener,
 		Upstream: u.service.Pool.Name(), Generation: u.service.Generation,
 	}
-	if number, ok := LeaveNote(v, n); ok {
+	number, ok := LeaveNote(v, n)
+	if ok {
 		u.relay, r.noted[u] = r, v
 		u.note.Store(number)
 	}
+	return ok
 }
 
 // Forget drops what was noted of a socket that has no connection any more.
