@@ -66,8 +66,9 @@ func (r *Relay) findTallies(v Vault, notes map[uint32][]byte) {
 		}
 		// A socket that drains may be in service again beside that: it has two.
 		if other, twice := r.tallies.left[n.Socket]; twice {
-			v.Counter(other).Add(v.Counter(number).Load())
-			v.DropNote(number)
+			clients := v.Counter(number).Load()
+			v.DropNote(number) // first: who is killed in between is not to count them twice
+			v.Counter(other).Add(clients)
 			continue
 		}
 		r.tallies.left[n.Socket] = number

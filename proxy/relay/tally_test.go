@@ -129,6 +129,45 @@ func TestTwoNotesOfOneSocketAreAddedUp(t *testing.T) {
 	assert.Equal(t, map[uint64][]int64{1: {40}}, s.tallies())
 }
 
+// killed is a shelf that looks at what a kill would leave before and after each note is
+// dropped.
+type killed struct {
+	*shelf
+	left []int64 // the counts of all sockets
+}
+
+func (k *killed) DropNote(number uint32) {
+	k.look()
+	k.shelf.DropNote(number)
+	k.look()
+}
+
+func (k *killed) look() {
+	var sum int64
+	for _, counts := range k.tallies() {
+		for _, n := range counts {
+			sum += n
+		}
+	}
+	k.left = append(k.left, sum)
+}
+
+func TestAKillWhileTwoNotesOfOneSocketAreAddedUpCountsNobodyTwice(t *testing.T) {
+	s := &killed{shelf: newShelf(t, 10)}
+	for range 2 {
+		number, ok := s.Note([]byte(`{"kind":"socket","socket":1}`))
+		require.True(t, ok)
+		s.Counter(number).Store(20)
+	}
+	r := &Relay{tallies: newTallies()}
+	r.findTallies(s, s.shelf.left())
+	require.Len(t, s.left, 2)
+	for _, sum := range s.left {
+		assert.LessOrEqual(t, sum, int64(40))
+	}
+	assert.Equal(t, map[uint64][]int64{1: {40}}, s.tallies())
+}
+
 func TestNoClientIsMissingInACountThatSeveralLoopsKeep(t *testing.T) {
 	const each = 10000
 	var c tally
