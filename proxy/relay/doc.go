@@ -31,13 +31,14 @@
 // # Connections that outlive the process
 //
 // With a [Vault] attached, keep.go leaves each client there by the system call after its
-// accept; a kill between the two is the one that ends a connection. slot.go is what the
-// next process must know of it, written before it becomes true (position.go). What it
-// owes is told by the kernel's counters (counters.go), and lies in a buffer of shared
-// memory or in a pipe. [Relay.LetGo] leaves all of it to another process, as a death
-// does; [Relay.Restore] goes on (restore.go), in the middle of a stream (resume.go) or
-// with another dial (redial.go). Nobody is accepted before those who were there count
-// ([Relay.Hold]).
+// accept, or after the one that asks whether it speaks Multipath TCP; a kill before that is
+// the one that ends a connection, by the end of an empty stream where the client has sent
+// nothing. slot.go is what the next process must know of it, written before it becomes true
+// (position.go). What it owes is told by the kernel's counters (counters.go), and lies in a
+// buffer of shared memory or in a pipe. [Relay.LetGo] leaves all of it to another process,
+// as a death does; [Relay.Restore] goes on (restore.go), in the middle of a stream
+// (resume.go) or with another dial (redial.go). Nobody is accepted before those who were
+// there count ([Relay.Hold]).
 //
 // The relay never closes a listening socket: it borrows it from [Relay.Serve]
 // until [Relay.Release] says that no loop touches it any more.
