@@ -62,7 +62,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	}
 	a := arrival{upstream: spare, family: family, use: use}
 	a.slot, a.number = l.ready.take(l, use)
-	inherits := w.socket.handsDown() // asked after the accept another loop could have emptied the queue
+	early := w.socket.early.Load() // after the accept it may not count this client any more
 	a.client, errno = accept(w.socket.fd, &l.from)
 	if errno != 0 {
 		l.leave(service.Limit)
@@ -71,10 +71,12 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 	a.peer = addrPort(&l.from)
 	l.keepArrival(&a)
 	l.spares.given(family)
-	if !inherits {
+	if early > 0 {
 		setAccepted(a.client, w.socket.tcp)
-		a.asked = w.socket.tcp && !w.socket.mptcp
-		a.lacks = a.asked && lacksBytes(a.client)
+		if a.asked = w.socket.tcp && !w.socket.mptcp; a.asked {
+			w.socket.acceptedEarly(early)
+			a.lacks = lacksBytes(a.client)
+		}
 	}
 	use.active.Add(1)
 	w.socket.tally.add()
@@ -92,7 +94,6 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 func (l *loop) acceptFailed(w *watch, errno unix.Errno) (more bool) {
 	switch errno {
 	case unix.EAGAIN:
-		w.socket.emptied()
 		return false
 	case unix.ECONNABORTED, unix.EINTR, unix.EPERM, unix.EPROTO, unix.ENOPROTOOPT, unix.ENETDOWN, unix.ENETUNREACH,
 		unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.EOPNOTSUPP, unix.ETIMEDOUT:

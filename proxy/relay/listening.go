@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +25,10 @@ type Socket struct {
 
 	// The options of TCP are set on the listening socket, and accepted sockets
 	// have them if their handshake ended later. Clients that were in the queue
-	// before have not, or were on their way into it; all of them are accepted when
-	// inherited is set.
-	prepared  time.Time
-	inherited atomic.Bool
+	// before have not, or were on their way into it. So many of these are there
+	// still, at most; 0 = who is accepted from now on has inherited the options.
+	early    atomic.Int64
+	prepared time.Time
 
 	tally  tally
 	paused atomic.Int32 // loops that do not accept from it for now
@@ -41,6 +42,7 @@ type Socket struct {
 func NewSocket(fd int, id uint64, label string, service *Service) *Socket {
 	s := newSocketOf(id, label, service)
 	s.fd, s.tcp, s.mptcp = int32(fd), isTCP(int32(fd)), speaksMPTCP(int32(fd))
+	s.early.Store(math.MaxInt64) // for good where nothing is inherited (Unix), or not all (MPTCP)
 	if s.tcp {
 		setTCP(s.fd)
 		setPlain(s.fd)
@@ -95,20 +97,22 @@ func (s *Socket) Accepted() int64 { return s.tally.clients.Load() }
 // limit of connections or descriptors is reached.
 func (s *Socket) Paused() bool { return s.paused.Load() > 0 }
 
-// handsDown tells whether who is accepted from now on has inherited the options.
-func (s *Socket) handsDown() bool {
-	// Unix sockets inherit nothing, and from one of Multipath TCP not all is inherited.
-	return s.tcp && !s.mptcp && s.inherited.Load()
-}
-
 // longestEntry is the longest that the kernel is between the copy of the options and the
 // queue, interrupted by whatever it may be.
 const longestEntry = time.Second
 
-// emptied notes that nobody was in the queue.
-func (s *Socket) emptied() {
-	if !s.inherited.Load() && time.Since(s.prepared) > longestEntry {
-		s.inherited.Store(true)
+// acceptedEarly notes that the first of the queue was accepted, after there were so many
+// early clients at most. Who comes into the queue from now on is none.
+func (s *Socket) acceptedEarly(of int64) {
+	if time.Since(s.prepared) <= longestEntry {
+		return
+	}
+	left := min(of-1, int64(listenBacklog(s.fd)))
+	for {
+		before := s.early.Load()
+		if before <= left || s.early.CompareAndSwap(before, left) { // other loops may know better
+			return
+		}
 	}
 }
 

@@ -173,9 +173,46 @@ func TestUrgentDataOfManyWhoCameBeforeTheOptionsComesInLine(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "Utail", string(got))
 		}
-		require.Eventually(t, s.handsDown, patience, time.Millisecond, "the queue is empty")
+		eventually(t, "none of them is in the queue", func() bool { return s.early.Load() == 0 })
 		<-r.relay.Release(s, false)
 	}
+}
+
+// Its queue is never empty.
+func TestASocketThatIsAlwaysAtItsLimitHandsDownItsOptions(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	r := newRig(t, setup{}, b.address)
+	fd, address := listenRaw(t, "tcp", 64)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	var clients []net.Conn
+	connect := func() {
+		for range 5 {
+			c, err := net.Dial("tcp", address)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+			clients = append(clients, c)
+		}
+	}
+	connect()
+	s := NewSocket(fd, 2, "busy", r.other(2, func(s *Service) { s.Limit = NewLimit(1) }))
+	s.prepared = time.Now().Add(-time.Hour)
+	r.relay.Serve(s)
+	for i := range 7 {
+		require.NoError(t, ping(t, clients[i]))
+		if i == 0 {
+			connect() // these have inherited them
+		}
+		r.eachPair(func(p *pair) {
+			inline, err := unix.GetsockoptInt(int(p.side[client].fd), unix.SOL_SOCKET, unix.SO_OOBINLINE)
+			assert.NoError(t, err)
+			assert.Equal(t, 1, inline)
+		})
+		assert.Equal(t, max(0, 4-i), int(s.early.Load()), "with the last of the first five")
+		assert.True(t, anyoneWaits(int32(fd)))
+		require.NoError(t, clients[i].Close())
+	}
+	<-r.relay.Release(s, false)
 }
 
 // While urgent data does not come in line the second byte of it drops the first, if nobody
