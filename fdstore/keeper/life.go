@@ -62,6 +62,7 @@ func (k *keeper) dismiss() {
 	k.poll.off(k.main.pidfd.Raw())
 	k.main.close()
 	k.main = nil
+	k.watchdog.rest()
 }
 
 // lookAfter sees to all processes that have ended. What they said before is heard

@@ -98,3 +98,12 @@ func TestASuccessorLeavesItsEndBehind(t *testing.T) {
 	k.adopt(opened(t, unix.Getppid()))
 	k.due(t, 0)
 }
+
+// A deadline that has passed and that nobody deals with would have the loop spin.
+func TestOnceTheMainProcessHasEndedItsWatchdogIsOver(t *testing.T) {
+	k := keeping(t, Options{Watchdog: time.Minute})
+	k.says("READY=1")
+	k.due(t, time.Minute)
+	k.dismiss()
+	k.due(t, 0)
+}
