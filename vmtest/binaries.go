@@ -7,17 +7,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 )
 
 // programs are what is under test and what the harness needs in a guest, built
 // from this module once a run: the content of each by its name. holdfast-next is
 // another build, whose version is "next".
 var programs = sync.OnceValues(func() (map[string][]byte, error) {
-	dir, err := os.MkdirTemp("", "vmtest-bin-")
+	dir, err := scratch.New()
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = dir.Remove() }()
 	// Static, so that they run in every release.
 	const nextVersion = " -X github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/cli.version=next"
 	sources := map[string][]string{
@@ -27,13 +29,13 @@ var programs = sync.OnceValues(func() (map[string][]byte, error) {
 	}
 	built := map[string][]byte{}
 	for name, source := range sources {
-		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", filepath.Join(dir, name)}, source...)...)
+		cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", filepath.Join(dir.Path, name)}, source...)...)
 		cmd.Dir = moduleDir()
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build: %w\n%s", err, out)
 		}
-		if built[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+		if built[name], err = os.ReadFile(filepath.Join(dir.Path, name)); err != nil {
 			return nil, err
 		}
 	}

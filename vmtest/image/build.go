@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-proxy/holdfast/vmtest/cpio"
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 )
 
 // heartbeat is how often a long step says that it is still going on.
@@ -17,7 +18,7 @@ const heartbeat = 15 * time.Second
 
 // build makes the image in dir, which may have the rest of a build that was killed.
 func build(ctx context.Context, r Release, dir string, say func(string, ...any)) error {
-	if err := removeTree(dir); err != nil {
+	if err := scratch.RemoveTree(dir); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {

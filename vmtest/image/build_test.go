@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/child"
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 )
 
 // victimVar names the cache in which this test binary is to build an image, and
@@ -31,21 +34,17 @@ func TestAKilledBuildLeavesNoMountAndNoProcess(t *testing.T) {
 		t.Skip("builds half an image")
 	}
 	cache := mountDir(t)
-	victim := exec.Command(os.Args[0])
-	victim.Env = append(os.Environ(), victimVar+"="+cache)
-	victim.Stderr = os.Stderr
-	require.NoError(t, victim.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = victim.Wait()
-		close(ended)
-	}()
-	builders := awaitMountsBelow(t, cache, ended)
-	require.NoError(t, victim.Process.Kill())
-	<-ended
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimVar+"="+cache)
+	cmd.Stderr = os.Stderr
+	victim, err := child.Start(cmd)
+	require.NoError(t, err)
+	t.Cleanup(victim.Kill)
+	builders := awaitMountsBelow(t, cache, victim.Ended)
+	victim.Kill()
 	require.NotContains(t, builders, os.Getpid(), "this host sees the mounts")
 	assertGone(t, cache, builders)
-	assert.NoError(t, removeTree(filepath.Join(cache, "images", ".unfinished-"+Releases[0].Suite)), "the first step of the next build")
+	assert.NoError(t, scratch.RemoveTree(filepath.Join(cache, "images", ".unfinished-"+Releases[0].Suite)), "the first step of the next build")
 }
 
 // mountDir is a folder for what mounts something. In that of t.TempDir, what is
@@ -55,12 +54,12 @@ func mountDir(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
 	}
-	dir, err := os.MkdirTemp("", "vmtest-image-")
+	dir, err := scratch.New()
 	require.NoError(t, err)
-	dir, err = filepath.EvalSymlinks(dir) // as the kernel tells it
+	t.Cleanup(func() { assert.NoError(t, dir.Remove()) })
+	path, err := filepath.EvalSymlinks(dir.Path) // as the kernel tells it
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, removeTree(dir)) })
-	return dir
+	return path
 }
 
 // awaitMountsBelow waits until something is mounted below dir. It returns the
@@ -83,7 +82,7 @@ func awaitMountsBelow(t *testing.T, dir string, ended <-chan struct{}) []int {
 func assertGone(t *testing.T, dir string, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		assert.Eventually(t, func() bool { return !runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %d", pid)
+		assert.Eventually(t, func() bool { return !child.Runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %d", pid)
 	}
 	assert.Empty(t, seeingMountsBelow(t, dir))
 }
@@ -104,9 +103,4 @@ func seeingMountsBelow(t *testing.T, dir string) []int {
 		}
 	}
 	return pids
-}
-
-func runs(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	return err == nil && !strings.Contains(string(stat), ") Z ")
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 )
 
 // buildPatience is for a build beside others on a slow line. It takes a minute on
@@ -84,7 +86,7 @@ func Ensure(ctx context.Context, cache string, r Release, progress io.Writer) (*
 	defer cancel()
 	if err := build(ctx, r, unfinished, say); err != nil {
 		// The disk may be full, and half an image is of no use.
-		return nil, fmt.Errorf("image %s: %w", r.Suite, errors.Join(err, ctx.Err(), removeTree(unfinished)))
+		return nil, fmt.Errorf("image %s: %w", r.Suite, errors.Join(err, ctx.Err(), scratch.RemoveTree(unfinished)))
 	}
 	if err := os.Rename(unfinished, i.dir); err != nil {
 		return nil, err

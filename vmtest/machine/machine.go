@@ -23,7 +23,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-proxy/holdfast/vmtest/child"
 	"github.com/holdfast-proxy/holdfast/vmtest/image"
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
 
@@ -61,18 +63,18 @@ const (
 
 // Machine is a booted image.
 type Machine struct {
-	process *process
+	process *child.Process
 	agent   *rpc.Client
-	dir     *runDir
+	dir     runDir
 }
 
 // Start boots a machine and waits until its systemd has started everything.
 func Start(ctx context.Context, o Options) (*Machine, error) {
-	dir, err := newRunDir()
+	dir, err := scratch.New()
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{dir: dir}
+	m := &Machine{dir: runDir{dir}}
 	if err := m.boot(ctx, o); err != nil {
 		defer m.Close() // takes the console with it
 		return nil, fmt.Errorf("boot %s in %s: %w\n%s", o.Image.Release.Suite, o.Driver, err, m.Console())
@@ -94,7 +96,7 @@ func (m *Machine) boot(ctx context.Context, o Options) error {
 	}
 	defer console.Close()
 	cmd.Stdout, cmd.Stderr = console, console
-	if m.process, err = startProcess(cmd); err != nil {
+	if m.process, err = child.Start(cmd); err != nil {
 		return err
 	}
 	if err := m.connect(ctx); err != nil {
@@ -113,7 +115,7 @@ func (m *Machine) boot(ctx context.Context, o Options) error {
 }
 
 // command is what runs the machine, and a word on how it does.
-func (o Options) command(ctx context.Context, dir *runDir) (cmd *exec.Cmd, how string, err error) {
+func (o Options) command(ctx context.Context, dir runDir) (cmd *exec.Cmd, how string, err error) {
 	switch o.Driver {
 	case QEMU:
 		return qemuCommand(ctx, o, dir)
@@ -121,6 +123,14 @@ func (o Options) command(ctx context.Context, dir *runDir) (cmd *exec.Cmd, how s
 		return nspawnCommand(o, dir)
 	}
 	return nil, "", fmt.Errorf("no driver %q: it is %s or %s", o.Driver, QEMU, Nspawn)
+}
+
+// installed fails with what to do if a program is not there.
+func installed(program string) error {
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("%w; as root, .ci/setup vm installs it", err)
+	}
+	return nil
 }
 
 // connect reaches the agent. In QEMU the line is there before the agent is.
@@ -134,8 +144,8 @@ func (m *Machine) connect(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("no line to the agent: %w", err)
-		case <-m.process.ended:
-			return fmt.Errorf("the machine ended: %w", m.process.err)
+		case <-m.process.Ended:
+			return fmt.Errorf("the machine ended: %w", m.process.Err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -176,17 +186,17 @@ func (m *Machine) call(ctx context.Context, method string, question, answer any,
 			return err
 		}
 		select {
-		case <-m.process.ended:
-			return fmt.Errorf("the machine ended: %w", m.process.err)
+		case <-m.process.Ended:
+			return fmt.Errorf("the machine ended: %w", m.process.Err)
 		case <-time.After(endPatience):
-			m.process.kill() // without an agent it is of no use
+			m.process.Kill() // without an agent it is of no use
 			return fmt.Errorf("the line to the machine broke, and it was killed: %w", err)
 		}
-	case <-m.process.ended:
+	case <-m.process.Ended:
 		<-done // its end was that of the line: nobody writes to answer any more
-		return fmt.Errorf("the machine ended: %w", m.process.err)
+		return fmt.Errorf("the machine ended: %w", m.process.Err)
 	case <-ctx.Done():
-		m.process.kill()
+		m.process.Kill()
 		<-done
 		return fmt.Errorf("the machine did not answer and was killed: %w", ctx.Err())
 	}
@@ -195,7 +205,7 @@ func (m *Machine) call(ctx context.Context, method string, question, answer any,
 // Alive tells whether the machine still runs.
 func (m *Machine) Alive() bool {
 	select {
-	case <-m.process.ended:
+	case <-m.process.Ended:
 		return false
 	default:
 		return true
@@ -214,15 +224,15 @@ func (m *Machine) Console() string {
 
 // Kill ends the machine at once, for one that is of no use any more. Its console
 // can still be read.
-func (m *Machine) Kill() { m.process.kill() }
+func (m *Machine) Kill() { m.process.Kill() }
 
 // Close ends the machine at once, and removes all that is left of it.
 func (m *Machine) Close() {
 	if m.process != nil {
-		m.process.kill()
+		m.process.Kill()
 	}
 	if m.agent != nil {
 		_ = m.agent.Close()
 	}
-	m.dir.remove()
+	_ = m.dir.Remove() // the next machine tries it, too
 }

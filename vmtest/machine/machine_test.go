@@ -18,7 +18,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-proxy/holdfast/vmtest/child"
 	"github.com/holdfast-proxy/holdfast/vmtest/image"
+	"github.com/holdfast-proxy/holdfast/vmtest/scratch"
 	"github.com/holdfast-proxy/holdfast/vmtest/wire"
 )
 
@@ -35,26 +37,29 @@ func TestMain(m *testing.M) {
 
 // options are those of a machine of the oldest release, which boots fastest.
 func options(ctx context.Context, driver Driver, dir string) (Options, error) {
-	module, err := filepath.Abs("../..")
-	if err != nil {
-		return Options{}, err
-	}
-	cache := os.Getenv("VMTEST_CACHE")
-	if cache == "" {
-		cache = filepath.Join(module, "vmtest/.cache")
-	}
-	i, err := image.Ensure(ctx, cache, image.Releases[0], os.Stderr)
+	i, err := testImage(ctx)
 	if err != nil {
 		return Options{}, err
 	}
 	program := filepath.Join(dir, "guest")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./vmtest/guest")
-	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return Options{}, fmt.Errorf("%w: %s", err, out)
 	}
 	content, err := os.ReadFile(program)
-	return Options{Image: i, Driver: driver, Payload: map[string][]byte{"guest": content}, Cache: cache, Log: os.Stderr}, err
+	return Options{Image: i, Driver: driver, Payload: map[string][]byte{"guest": content}, Cache: testCache(), Log: os.Stderr}, err
+}
+
+func testImage(ctx context.Context) (*image.Image, error) {
+	return image.Ensure(ctx, testCache(), image.Releases[0], os.Stderr)
+}
+
+func testCache() string {
+	if cache := os.Getenv("VMTEST_CACHE"); cache != "" {
+		return cache
+	}
+	return "../.cache"
 }
 
 // eachDriver runs a test with each way to boot.
@@ -81,7 +86,7 @@ func start(t *testing.T, driver Driver) *Machine {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		m.Close()
-		assert.Empty(t, leftOf(m.dir.path))
+		assert.Empty(t, leftOf(m.dir.Path))
 	})
 	return m
 }
@@ -139,7 +144,7 @@ func TestAMachineThatHangsIsKilled(t *testing.T) {
 		m := start(t, driver)
 		method, question := "Run", any(wire.Command{Args: []string{"systemctl", "kill", "--signal=STOP", "harness-agent"}, Timeout: time.Minute})
 		if driver == QEMU {
-			require.NoError(t, m.process.cmd.Process.Signal(syscall.SIGSTOP))
+			require.NoError(t, syscall.Kill(m.process.PID, syscall.SIGSTOP))
 			method, question = "Put", wire.File{Path: "/srv/file", Content: make([]byte, 8<<20)} // more than the line takes
 		}
 		err := m.call(t.Context(), method, question, &wire.Nothing{}, 3*time.Second)
@@ -223,37 +228,34 @@ func TestWhatIsKnownOfKVMIsFoundOutOnce(t *testing.T) {
 	}
 }
 
-func TestAFolderInUseIsNotCleared(t *testing.T) {
-	used, err := newRunDir()
-	require.NoError(t, err)
-	defer used.remove()
-	left, err := newRunDir()
-	require.NoError(t, err)
-	require.NoError(t, left.lock.Close()) // as by the end of its process
-	clearRunDirs()
-	assert.DirExists(t, used.path)
-	assert.NoDirExists(t, left.path)
-}
-
 func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 	eachDriver(t, func(t *testing.T, driver Driver) {
-		victim := exec.Command(os.Args[0])
-		victim.Env = append(os.Environ(), victimVar+"="+string(driver))
-		victim.Stderr = os.Stderr
-		out, err := victim.StdoutPipe()
+		_, err := testImage(t.Context()) // to build it may take long
 		require.NoError(t, err)
-		require.NoError(t, victim.Start())
+		out, in, err := os.Pipe()
+		require.NoError(t, err)
+		defer out.Close()
+		cmd := exec.Command(os.Args[0])
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), victimVar+"="+string(driver)), in, os.Stderr
+		victim, err := child.Start(cmd)
+		require.NoError(t, err)
+		defer victim.Kill()
+		require.NoError(t, in.Close())
+		require.NoError(t, out.SetReadDeadline(time.Now().Add(bootPatience+time.Minute)))
 		line, err := bufio.NewReader(out).ReadString('\n')
 		require.NoError(t, err)
-		dir, pids, _ := strings.Cut(strings.TrimSpace(line), " ")
-		require.NotEmpty(t, pids)
+		dir, list, _ := strings.Cut(strings.TrimSpace(line), " ")
+		require.NotEmpty(t, list)
 
-		require.NoError(t, victim.Process.Kill())
-		_ = victim.Wait()
-		for pid := range strings.FieldsSeq(pids) {
-			assert.Eventually(t, func() bool { return !runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %s", pid)
+		victim.Kill()
+		for word := range strings.FieldsSeq(list) {
+			pid, err := strconv.Atoi(word)
+			require.NoError(t, err)
+			assert.Eventually(t, func() bool { return !child.Runs(pid) }, 10*time.Second, 10*time.Millisecond, "process %d", pid)
 		}
-		clearRunDirs()
+		next, err := scratch.New()
+		require.NoError(t, err)
+		require.NoError(t, next.Remove())
 		assert.Empty(t, leftOf(dir))
 	})
 }
@@ -261,11 +263,11 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 // beVictim boots a machine, prints its folder and its processes, and waits for
 // the end.
 func beVictim(driver Driver) {
-	dir, err := os.MkdirTemp("", "vmtest-victim-")
+	dir, err := scratch.New()
 	if err != nil {
 		panic(err)
 	}
-	o, err := options(context.Background(), driver, dir)
+	o, err := options(context.Background(), driver, dir.Path)
 	if err != nil {
 		panic(err)
 	}
@@ -273,8 +275,10 @@ func beVictim(driver Driver) {
 	if err != nil {
 		panic(err)
 	}
-	_ = os.RemoveAll(dir)
-	fmt.Println(m.dir.path, strings.Join(descendants(os.Getpid()), " "))
+	if err := dir.Remove(); err != nil {
+		panic(err)
+	}
+	fmt.Println(m.dir.Path, strings.Join(descendants(os.Getpid()), " "))
 	select {}
 }
 
@@ -300,9 +304,4 @@ func descendants(pid int) []string {
 		}
 	}
 	return found
-}
-
-func runs(pid string) bool {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	return err == nil && !strings.Contains(string(stat), ") Z ")
 }

@@ -1,14 +1,11 @@
 package machine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,9 +13,6 @@ import (
 )
 
 const nspawn = "systemd-nspawn"
-
-// cgroupPatience is for the kernel to let go of a control group.
-const cgroupPatience = 5 * time.Second
 
 // nspawnScript runs in mount and process namespaces of its own, so nothing of it
 // has to be undone. A killed systemd-nspawn leaves its container behind, but the
@@ -42,7 +36,7 @@ mkdir "/sys/fs/cgroup/$group"
 echo 0 >"/sys/fs/cgroup/$group/cgroup.procs"
 exec "$@"`
 
-func nspawnCommand(o Options, dir *runDir) (cmd *exec.Cmd, how string, err error) {
+func nspawnCommand(o Options, dir runDir) (cmd *exec.Cmd, how string, err error) {
 	if os.Geteuid() != 0 {
 		return nil, "", fmt.Errorf("%s needs root; the driver %s does not", nspawn, QEMU)
 	}
@@ -65,31 +59,10 @@ func nspawnCommand(o Options, dir *runDir) (cmd *exec.Cmd, how string, err error
 		version = "unified"
 	}
 	cmd = exec.Command("sh", "-c", nspawnScript, "sh",
-		o.Image.Root(), dir.overlay(), dir.root(), dir.cgroup(), version,
-		nspawn, "--quiet", "--boot", "--directory="+dir.root(), "--machine="+dir.cgroup(),
+		o.Image.Root(), dir.overlay(), dir.root(), dir.Group(), version,
+		nspawn, "--quiet", "--boot", "--directory="+dir.root(), "--machine="+dir.Group(),
 		"--register=no", "--keep-unit", "--private-network", "--link-journal=no", "--console=read-only",
 		"--bind="+dir.share()+":"+wire.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}
 	return cmd, nspawn + " on the kernel of this host", nil
-}
-
-// removeCgroup removes what a container has left of its control group: the
-// folders, from the innermost out. Where there are none, nothing happens. A group
-// counts as busy for a moment after its last process is gone.
-func removeCgroup(name string) {
-	end := time.Now().Add(cgroupPatience)
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		var dirs []string
-		_ = filepath.WalkDir(filepath.Join(mount, name), func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil
-		})
-		for _, dir := range slices.Backward(dirs) {
-			for errors.Is(os.Remove(dir), unix.EBUSY) && time.Now().Before(end) {
-				time.Sleep(10 * time.Millisecond)
-			}
-		}
-	}
 }

@@ -17,7 +17,7 @@ const qemu = "qemu-system-x86_64"
 // qemuCommand boots the image's kernel with a small initial RAM disk, whose init
 // mounts the disk. That was as fast as any way tried: an emulated Debian 12 is
 // up in 4 s and a Debian 13 in 6 s, of which the kernel takes 1.5 s.
-func qemuCommand(ctx context.Context, o Options, dir *runDir) (cmd *exec.Cmd, how string, err error) {
+func qemuCommand(ctx context.Context, o Options, dir runDir) (cmd *exec.Cmd, how string, err error) {
 	if err := installed(qemu); err != nil {
 		return nil, "", err
 	}

@@ -1,4 +1,4 @@
-package image
+package scratch
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes dir, an absolute path, and all below it; that there is none is
+// RemoveTree removes dir, an absolute path, and all below it; that there is none is
 // no error. If something is mounted there, it removes nothing: it would be the
 // content of another place of this host.
-func removeTree(dir string) error {
+func RemoveTree(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("remove %s: not an absolute path", dir)
 	}

@@ -1,4 +1,4 @@
-package image
+package scratch
 
 import (
 	"os"
@@ -10,7 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func newDir(t *testing.T) *Dir {
+	t.Helper()
+	d, err := New()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.Remove()) })
+	return d
+}
+
 func TestWhatIsMountedIsNeverRemoved(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
 	tests := map[string]func(dir, other string) (at string, err error){
 		"another file system": func(dir, _ string) (string, error) {
 			return dir + "/b", unix.Mount("tmpfs", dir+"/b", "tmpfs", 0, "")
@@ -27,7 +38,7 @@ func TestWhatIsMountedIsNeverRemoved(t *testing.T) {
 	}
 	for name, mount := range tests {
 		t.Run(name, func(t *testing.T) {
-			base := mountDir(t)
+			base := newDir(t).Path
 			dir, other := filepath.Join(base, "a\t\\ b"), filepath.Join(base, "other")
 			for _, d := range []string{dir + "/b", other + "/b"} {
 				require.NoError(t, os.MkdirAll(d, 0o755))
@@ -38,7 +49,7 @@ func TestWhatIsMountedIsNeverRemoved(t *testing.T) {
 			at, err := mount(dir, other)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, unix.Unmount(at, 0)) }()
-			require.ErrorContains(t, removeTree(dir), "something is mounted on "+at)
+			require.ErrorContains(t, RemoveTree(dir), "something is mounted on "+at)
 			content, err := os.ReadFile(other + "/file")
 			require.NoError(t, err)
 			assert.Equal(t, "kept", string(content))
@@ -49,19 +60,19 @@ func TestWhatIsMountedIsNeverRemoved(t *testing.T) {
 func TestATreeIsRemovedOnlyByItsAbsolutePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.MkdirAll("dir/sub", 0o755))
-	require.ErrorContains(t, removeTree("dir"), "not an absolute path")
+	require.ErrorContains(t, RemoveTree("dir"), "not an absolute path")
 	assert.DirExists(t, "dir/sub")
 	abs, err := filepath.Abs("dir")
 	require.NoError(t, err)
-	require.NoError(t, removeTree(abs))
+	require.NoError(t, RemoveTree(abs))
 	assert.NoDirExists(t, abs)
-	assert.NoError(t, removeTree(abs), "nothing is there")
+	assert.NoError(t, RemoveTree(abs), "nothing is there")
 }
 
 func TestOfALinkOnlyTheLinkIsRemoved(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(dir, link))
-	require.NoError(t, removeTree(link))
+	require.NoError(t, RemoveTree(link))
 	assert.NoFileExists(t, link)
 	assert.DirExists(t, dir)
 }
