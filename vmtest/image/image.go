@@ -1,9 +1,9 @@
 // Package image makes the machines that scenarios run in: a minimal Debian from
 // the distribution's own packages, as a folder and as a disk, with its kernel.
 //
-// What goes into one is the recipe, the files below recipe/. Images are cached by
-// its content: a changed recipe makes a new image, an unchanged one is taken from
-// the cache within a millisecond. Processes that need the same image at the same
+// What goes into one is the recipe, the files below recipe/ and the steps in build.go and
+// modules.go. Images are cached by its content: a changed recipe makes a new image, an
+// unchanged one is taken from the cache within a millisecond. Processes that need the same image at the same
 // time wait for the first to have built it. One that is killed while it builds
 // leaves no mount, no process, and nothing that a later one could take for an image:
 // only a folder, which the next build removes.

@@ -24,7 +24,9 @@ var Releases = []Release{
 	{Suite: "sid", Moving: true},
 }
 
-//go:embed all:recipe
+// recipe are the files that go into an image, and the steps by which it is made.
+//
+//go:embed all:recipe build.go modules.go
 var recipe embed.FS
 
 // diskSize is the size of a root disk in bytes. The file is sparse.
@@ -34,15 +36,11 @@ const diskSize = 2 << 30
 // line to the host. In some kernels they are built in.
 var bootModules = []string{"virtio_pci", "virtio_blk", "virtio_console"}
 
-// builder is part of what an image is cached by. Raise it when the steps of the
-// build change.
-const builder = 2
-
 // hash identifies the content of an image that the recipe gives for a release.
 func hash(r Release) string {
 	h := sha256.New()
-	fmt.Fprintln(h, builder, r.Suite, diskSize, bootModules)
-	for path, content := range recipeFiles("recipe") {
+	fmt.Fprintln(h, r.Suite, diskSize, bootModules)
+	for path, content := range recipeFiles(".") {
 		fmt.Fprintf(h, "%q %q\n", path, content)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]

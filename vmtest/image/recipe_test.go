@@ -1,9 +1,11 @@
 package image
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestEachReleaseHasAnImageOfItsOwn(t *testing.T) {
@@ -12,6 +14,19 @@ func TestEachReleaseHasAnImageOfItsOwn(t *testing.T) {
 		seen[hash(r)] = true
 	}
 	assert.Len(t, seen, len(Releases))
+}
+
+func TestOtherStepsMakeAnotherImage(t *testing.T) {
+	hashed := map[string]string{}
+	for path, content := range recipeFiles(".") {
+		hashed[path] = string(content)
+	}
+	for _, steps := range []string{"build.go", "modules.go"} {
+		content, err := os.ReadFile(steps)
+		require.NoError(t, err)
+		assert.Equal(t, string(content), hashed[steps])
+	}
+	assert.Contains(t, hashed, "recipe/packages")
 }
 
 func TestRecipeListsHaveNoComments(t *testing.T) {
