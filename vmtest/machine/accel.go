@@ -31,6 +31,7 @@ const probePatience = 15 * time.Second
 type verdict struct {
 	Usable bool
 	Reason string
+	passes bool // it may be another one next time, as on a host that is busy now
 }
 
 // accelerator chooses between KVM and emulation, and says why. /dev/kvm can be
@@ -38,14 +39,16 @@ type verdict struct {
 // where virtual machines are nested without support for it: QEMU ends with an
 // internal error, or hangs. So one is booted once, and the result is kept for as
 // long as kernel, processor and QEMU are the same. Whether this user may open it
-// is not kept.
+// is not kept, nor that it took too long.
 func accelerator(ctx context.Context, o Options, initrd string) (accel, reason string, err error) {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
 		return tcg, "emulation, since " + err.Error(), nil
 	}
 	_ = f.Close()
-	v, err := remembered(filepath.Join(o.Cache, "kvm-"+hostKey()+".json"), func() (verdict, error) { return probeKVM(ctx, o, initrd) })
+	v, err := remembered(filepath.Join(o.Cache, "kvm-"+hostKey()+".json"), func() (verdict, error) {
+		return probeKVM(ctx, o, initrd, probePatience)
+	})
 	if err != nil {
 		return "", "", err
 	}
@@ -59,7 +62,7 @@ func accelerator(ctx context.Context, o Options, initrd string) (accel, reason s
 var finding sync.Mutex
 
 // remembered reads a verdict from a file, or reaches it and writes it there if
-// it may. Without the file, the next run finds out again.
+// it may and the verdict lasts. Without the file, the next machine finds out again.
 func remembered(file string, find func() (verdict, error)) (verdict, error) {
 	finding.Lock()
 	defer finding.Unlock()
@@ -68,7 +71,7 @@ func remembered(file string, find func() (verdict, error)) (verdict, error) {
 		return v, nil
 	}
 	v, err := find()
-	if err != nil {
+	if err != nil || v.passes {
 		return v, err
 	}
 	content, err := json.Marshal(v)
@@ -79,9 +82,9 @@ func remembered(file string, find func() (verdict, error)) (verdict, error) {
 }
 
 // probeKVM boots a guest as far as its init. An error says nothing about KVM.
-func probeKVM(ctx context.Context, o Options, initrd string) (verdict, error) {
+func probeKVM(ctx context.Context, o Options, initrd string, patience time.Duration) (verdict, error) {
 	fmt.Fprintln(o.Log, "vmtest: trying to boot a guest with KVM")
-	probe, cancel := context.WithTimeout(ctx, probePatience)
+	probe, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(probe, qemu, qemuArgs(o, initrd, kvm, wire.ProbeFlag)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -92,7 +95,7 @@ func probeKVM(ctx context.Context, o Options, initrd string) (verdict, error) {
 	case ctx.Err() != nil:
 		return verdict{}, ctx.Err()
 	case probe.Err() != nil:
-		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up in %v", probePatience)}, nil
+		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up in %v", patience), passes: true}, nil
 	default:
 		return verdict{Reason: fmt.Sprintf("a guest under KVM did not come up: %v: %s", err, first)}, nil
 	}

@@ -228,6 +228,21 @@ func TestWhatIsKnownOfKVMIsFoundOutOnce(t *testing.T) {
 	}
 }
 
+// On a host that is busy, or that has KVM and cannot run a guest with it.
+func TestThatAGuestUnderKVMTookTooLongIsNotRemembered(t *testing.T) {
+	slow := t.TempDir()
+	t.Setenv("PATH", slow+":"+os.Getenv("PATH"))
+	require.NoError(t, os.WriteFile(filepath.Join(slow, qemu), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755))
+	file := filepath.Join(t.TempDir(), "kvm.json")
+	v, err := remembered(file, func() (verdict, error) {
+		return probeKVM(t.Context(), Options{Image: &image.Image{}, Log: io.Discard}, "", time.Millisecond)
+	})
+	require.NoError(t, err)
+	assert.False(t, v.Usable)
+	assert.Contains(t, v.Reason, "did not come up in 1ms")
+	assert.NoFileExists(t, file)
+}
+
 func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 	eachDriver(t, func(t *testing.T, driver Driver) {
 		_, err := testImage(t.Context()) // to build it may take long
