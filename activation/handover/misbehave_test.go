@@ -199,6 +199,7 @@ func TestStrangersDoNotFloodTheLog(t *testing.T) {
 	log := &logBuffer{}
 	i := newInstance("original", listen(t, loopback(0)))
 	startInstance(t, path, i, Options{}, log.logger())
+	began := time.Now()
 	for range 50 {
 		s := dialSession(t, path)
 		say(t, s.conn, said{data: "hi"})
@@ -210,7 +211,9 @@ func TestStrangersDoNotFloodTheLog(t *testing.T) {
 		require.NoError(t, dialSession(t, path).Close())
 	}
 	takeOver(t, path, "replacement")
-	assert.Equal(t, 1, log.count("level=WARN"))
+	lines := log.count("level=WARN")
+	assert.Positive(t, lines)
+	assert.LessOrEqual(t, lines, 1+int(time.Since(began)/logEvery))
 }
 
 func TestServeEndsWithItsContextAtAnyStep(t *testing.T) {

@@ -184,6 +184,20 @@ func (h *house) logs(parts ...string) {
 	h.eventually("a log line with "+strings.Join(parts, " and "), func() bool { return count(h.log(), parts...) > 0 })
 }
 
+// saidAt are the times of lines in the log.
+func (h *house) saidAt(part string) (times []time.Time) {
+	h.t.Helper()
+	for line := range strings.Lines(h.log()) {
+		if strings.Contains(line, part) {
+			stamp, _, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+			at, err := time.Parse(time.RFC3339, stamp)
+			require.NoError(h.t, err)
+			times = append(times, at)
+		}
+	}
+	return times
+}
+
 func count(log string, parts ...string) (n int) {
 	for line := range strings.Lines(log) {
 		all := true

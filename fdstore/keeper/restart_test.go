@@ -29,16 +29,16 @@ func TestThePauseBeforeARestartGrows(t *testing.T) {
 	h := newHouse(t, keeper.Options{StopTimeout: patience})
 	h.pause = ""
 	h.start()
-	for _, least := range []time.Duration{100, 200, 400, 800} {
-		least *= time.Millisecond
+	pauses := []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
+	for _, pause := range pauses {
 		h.next().exit(1)
-		ended := time.Now()
-		s := h.next()
-		took := time.Since(ended)
-		assert.GreaterOrEqual(t, took, least*9/10)
-		assert.Less(t, took, least+5*time.Second)
-		defer s.conn.Close()
-		h.services <- s // it is the one that ends next
+		h.logs("msg=restarting", "in="+pause.String())
+	}
+	h.next()
+	h.eventually("the last is noted", func() bool { return count(h.log(), "msg=restarted") == len(pauses) })
+	ended, restarted := h.saidAt("msg=ended"), h.saidAt("msg=restarted")
+	for i, pause := range pauses {
+		assert.GreaterOrEqual(t, restarted[i].Sub(ended[i]), pause-time.Millisecond, "by the keeper's log, which has milliseconds")
 	}
 	h.stop()
 }
