@@ -1,7 +1,6 @@
 package manager_test
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func listen(t *testing.T) (s *manager.Socket, address string) {
 	return s, address
 }
 
-func owned(t *testing.T) func(raw int, err error) *sock.FD {
+func owned(t testing.TB) func(raw int, err error) *sock.FD {
 	return func(raw int, err error) *sock.FD {
 		t.Helper()
 		require.NoError(t, err)
@@ -44,7 +43,7 @@ func eventfd(t *testing.T) *sock.FD {
 	return owned(t)(unix.Eventfd(0, unix.EFD_CLOEXEC))
 }
 
-func newStore(t *testing.T, o manager.Options) *manager.Store {
+func newStore(t testing.TB, o manager.Options) *manager.Store {
 	t.Helper()
 	o.Epoll = owned(t)(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
 	s := manager.NewStore(o)
@@ -59,7 +58,7 @@ func names(s *manager.Store) (list []string) {
 	return list
 }
 
-func push(t *testing.T, name string, n int) manager.Message {
+func push(t testing.TB, name string, n int) manager.Message {
 	t.Helper()
 	m := manager.Message{Lines: []string{"FDSTORE=1", "FDNAME=" + name}}
 	for range n {
@@ -143,11 +142,13 @@ func TestWhatTheStoreHasNoRoomForIsCounted(t *testing.T) {
 	assert.Len(t, s.Kept(), 4)
 }
 
-// TestManyOfOneKindAreStoredQuickly is for the comparison with all that is there.
-func TestManyOfOneKindAreStoredQuickly(t *testing.T) {
-	s := newStore(t, manager.Options{Max: 2000})
-	for i := range 20 {
-		require.Zero(t, s.Apply(push(t, fmt.Sprint(i), 100))) // all share one inode
+// Eventfds share one inode, so the kernel is asked about each pair.
+func BenchmarkStoreManyOfOneKind(b *testing.B) {
+	for b.Loop() {
+		s := newStore(b, manager.Options{Max: 2000})
+		for range 20 {
+			require.Zero(b, s.Apply(push(b, "x", 100)))
+		}
+		s.Close()
 	}
-	assert.Len(t, s.Kept(), 2000)
 }
