@@ -18,12 +18,12 @@ var ErrBusy = errors.New("another replacement is taking over")
 func (s *server) meet(ctx context.Context, p *silentPeer, fd *sock.FD) {
 	c, err := newConn(fd)
 	if err != nil {
-		s.strange.warn("handover connection of an unknown user refused", "error", err)
+		s.strange.Warn("handover connection of an unknown user refused", "error", err)
 		return
 	}
 	defer c.Close()
 	if !c.peer.Trusted() {
-		s.strange.warn("handover connection of another user refused", "uid", c.peer.UID, "pid", c.peer.PID)
+		s.strange.Warn("handover connection of another user refused", "uid", c.peer.UID, "pid", c.peer.PID)
 		return
 	}
 
@@ -37,14 +37,14 @@ func (s *server) meet(ctx context.Context, p *silentPeer, fd *sock.FD) {
 	case errors.Is(err, io.EOF), errors.Is(err, context.Canceled):
 		return // who only looks whether somebody is there, or was too slow
 	case err != nil:
-		s.strange.warn("handover connection without Hello", "pid", c.peer.PID, "error", err)
+		s.strange.Warn("handover connection without Hello", "pid", c.peer.PID, "error", err)
 		if !errors.Is(err, context.DeadlineExceeded) { // nothing is said unasked
 			_ = session.refuse(err) // the connection ends anyway
 		}
 		return
 	}
 	if !s.takeTurn() {
-		s.strange.warn("a second replacement refused", "pid", c.peer.PID)
+		s.strange.Warn("a second replacement refused", "pid", c.peer.PID)
 		_ = session.refuse(ErrBusy) // the connection ends anyway
 		return
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/occasional"
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 )
 
@@ -40,6 +41,8 @@ const (
 	busyPatience = time.Second
 
 	acceptPause = time.Second // after an accept for which there was no descriptor
+
+	logEvery = 10 * time.Second // at most, of what strangers can cause
 )
 
 // Serve lets replacements take over from o, one after the other, until ctx ends or
@@ -75,7 +78,7 @@ func serveOnce(ctx context.Context, l *sock.Listener, o Original, options Option
 		original: o,
 		options:  options,
 		log:      log,
-		strange:  occasional{log: log},
+		strange:  occasional.New(log, logEvery),
 		peers:    make(chan struct{}, maxPeers),
 		turn:     make(chan struct{}, 1),
 		accepted: make(chan struct{}),
@@ -94,7 +97,7 @@ type server struct {
 	original Original
 	options  Options
 	log      *slog.Logger
-	strange  occasional // about who is no replacement
+	strange  *occasional.Log // about who is no replacement
 
 	accepting context.Context // until ctx ends or a replacement is to have the socket
 	stop      context.CancelFunc
@@ -119,7 +122,7 @@ func (s *server) accept(ctx context.Context, a *acceptor) error {
 			}
 			return nil
 		case isShortage(err):
-			s.strange.warn("cannot accept on the handover socket", "error", err)
+			s.strange.Warn("cannot accept on the handover socket", "error", err)
 			s.pause()
 		case err != nil:
 			return err

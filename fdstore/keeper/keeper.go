@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-proxy/holdfast/activation/occasional"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/internal/manager"
 )
@@ -52,8 +53,11 @@ type keeper struct {
 	over     bool
 	last     exit
 
-	complaints complaints
+	complaints *occasional.Log // about what others do wrong
 }
+
+// complaintEvery bounds what others can have this process log.
+const complaintEvery = time.Second
 
 // Run runs a command and keeps its descriptors, until a signal asks for a stop or the
 // command ends for good. It returns the exit code of that end as a shell gives it, and
@@ -90,7 +94,7 @@ func open(o Options) (_ *keeper, err error) {
 	if _, err := exec.LookPath(o.Command[0]); err != nil {
 		return nil, err
 	}
-	k := &keeper{log: o.Log, self: os.Getpid()}
+	k := &keeper{log: o.Log, self: os.Getpid(), complaints: occasional.New(o.Log, complaintEvery)}
 	defer func() {
 		if err != nil {
 			k.close()

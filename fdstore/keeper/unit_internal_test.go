@@ -148,11 +148,3 @@ func FuzzReadWord(f *testing.F) {
 		}
 	})
 }
-
-func TestComplaintsAreFew(t *testing.T) {
-	k := &keeper{log: Options{}.withDefaults().Log}
-	for range 1000 {
-		k.complain("again")
-	}
-	assert.GreaterOrEqual(t, k.complaints.unsaid, 900)
-}

@@ -30,12 +30,12 @@ func (k *keeper) receive() (more bool) {
 	case errors.Is(err, manager.ErrNone):
 		return false
 	case err != nil:
-		k.complain("notify message not understood", "pid", m.PID, "error", err.Error())
+		k.complaints.Warn("notify message not understood", "pid", m.PID, "error", err.Error())
 	case m.IsBarrier():
 		m.Close() // which is the answer
 	case !k.isKin(m.PID):
 		m.Close()
-		k.complain("notify message of a process that is none of ours", "pid", m.PID)
+		k.complaints.Warn("notify message of a process that is none of ours", "pid", m.PID)
 	default:
 		k.obey(m)
 	}
@@ -61,7 +61,7 @@ func (k *keeper) obey(m manager.Message) {
 		k.setState(m)
 	}
 	if refused := k.store.Apply(m); refused > 0 {
-		k.complain("descriptors not kept: the store is full", "pid", m.PID, "count", refused, "max", k.store.Max())
+		k.complaints.Warn("descriptors not kept: the store is full", "pid", m.PID, "count", refused, "max", k.store.Max())
 	}
 }
 
@@ -114,7 +114,7 @@ func (k *keeper) heard() {
 func (k *keeper) setMain(value string, sender int) {
 	pid, err := strconv.Atoi(value)
 	if err != nil || pid <= 0 {
-		k.complain("MAINPID is not a process", "value", value)
+		k.complaints.Warn("MAINPID is not a process", "value", value)
 		return
 	}
 	if k.main != nil && pid == k.main.pid {
@@ -122,13 +122,13 @@ func (k *keeper) setMain(value string, sender int) {
 	}
 	p, err := openProcess(pid)
 	if err != nil {
-		k.complain("MAINPID is not a process", "error", err.Error())
+		k.complaints.Warn("MAINPID is not a process", "error", err.Error())
 		return
 	}
 	// Looked up when the number cannot be given to another any more.
 	if !k.isKin(pid) && !k.isVouchedFor(pid, sender) || pid == k.self || p.ended() {
 		p.close()
-		k.complain("MAINPID is none of our processes", "pid", pid)
+		k.complaints.Warn("MAINPID is none of our processes", "pid", pid)
 		return
 	}
 	if err := k.place.note(pid); err != nil {
