@@ -17,6 +17,8 @@ func TestTheInstructionsForInstallingAreTrue(t *testing.T) {
 	const checkout = "/root/checkout"
 	blocks := instructions(t, "Install under systemd")
 	require.Len(t, blocks, 3, "the files, those for systemd 254, enabling")
+	upgrading := instructions(t, "Upgrade")
+	require.Len(t, upgrading, 1)
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		for _, name := range []string{
 			"holdfast.toml", "sysusers.d/holdfast.conf",
@@ -38,10 +40,10 @@ func TestTheInstructionsForInstallingAreTrue(t *testing.T) {
 		load := g.StartLoad(vmtest.Load{}, web)
 		assert.Equal(t, []string{"tcp [::]:8080"}, socketsOf(g, "web", "systemd"))
 		assert.Equal(t, "enabled\nenabled", g.Run("systemctl", "is-enabled", "holdfast.socket", "holdfast.service"))
+		g.Run("install", wire.Dir+"/holdfast-next", checkout+"/bin/holdfast")
+		follow(upgrading[0])
+		assert.Equal(t, "next", g.Status().Version)
 		assertNoneLost(t, load.Stop())
-
-		first, _, _ := strings.Cut(blocks[0], "\n")
-		follow(first + "\nsystemctl restart holdfast") // another version
 	})
 }
 

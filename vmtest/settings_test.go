@@ -70,8 +70,9 @@ func TestTheRuntimeDirectoryOutlivesARestartAndNotAStop(t *testing.T) {
 	})
 }
 
-// Somebody has sent the signal by hand: systemd was not asked for a stop.
-func TestAProcessThatIsToldToStopIsReplacedAndNobodyIsLost(t *testing.T) {
+// Somebody has sent the signal by hand: systemd was not asked for a stop. What is
+// connected then is drained.
+func TestAProcessThatIsToldToStopIsReplacedAndRefusesNobody(t *testing.T) {
 	const times = 5
 	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
 		g.Install(webToApp(web))
