@@ -14,11 +14,11 @@
 //		})
 //	}
 //
-// One machine a release serves all scenarios. Each finds it as it was after boot:
-// units named holdfast* and vmtest-* are stopped, and the files that a scenario
-// wrote are removed, with the user that holdfast runs as and whatever is in
-// /run/vmtest-*. Anything else that a
-// scenario starts or changes, a unit of another name, a setting of the kernel, an
+// One machine a release serves all scenarios. Each finds its units, files and users as
+// they were after boot: units named holdfast* and vmtest-* are stopped, and the files that
+// a scenario wrote are removed, with the user that holdfast runs as and whatever is in
+// /run/vmtest-*. The folders in which it wrote stay. Anything else that a scenario starts
+// or changes, a unit of another name, a setting of the kernel, an
 // address, would be there for the next one: start commands with Guest.StartUnit,
 // and undo the rest with defer. A command that Guest.Run runs ends with all that it has
 // started. A machine that a scenario brings down, or that cannot be cleaned, is replaced.
