@@ -51,7 +51,12 @@ func newGuest(t *testing.T, s *slot) *Guest {
 // without the newline at the end.
 func (g *Guest) Run(args ...string) string {
 	g.t.Helper()
-	r := g.Try(args...)
+	return g.runWithin(patience, args...)
+}
+
+func (g *Guest) runWithin(most time.Duration, args ...string) string {
+	g.t.Helper()
+	r := g.tryWithin(most, args...)
 	if r.Code != 0 {
 		g.t.Fatalf("%s: exit code %d\n%s%s", strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)
 	}
@@ -62,14 +67,19 @@ func (g *Guest) Run(args ...string) string {
 // files that were written since the last one.
 func (g *Guest) Try(args ...string) wire.Result {
 	g.t.Helper()
+	return g.tryWithin(patience, args...)
+}
+
+func (g *Guest) tryWithin(most time.Duration, args ...string) wire.Result {
+	g.t.Helper()
 	if g.stale {
 		g.stale = false
 		g.Run("systemctl", "daemon-reload")
 	}
-	r, err := g.machine.Run(context.Background(), wire.Command{Args: args, Timeout: patience})
+	r, err := g.machine.Run(context.Background(), wire.Command{Args: args, Timeout: most})
 	require.NoError(g.t, err, strings.Join(args, " "))
 	if r.TimedOut {
-		g.t.Fatalf("%s: no end within %v\n%s%s", strings.Join(args, " "), patience, r.Stdout, r.Stderr)
+		g.t.Fatalf("%s: no end within %v\n%s%s", strings.Join(args, " "), most, r.Stdout, r.Stderr)
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package vmtest_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -27,5 +28,15 @@ func TestAScenarioFindsNothingOfTheLastOne(t *testing.T) {
 			assert.NotZero(t, g.Try("test", "-e", "/usr/bin/holdfast").Code)
 			assert.NotZero(t, g.Try("id", "holdfast").Code)
 		})
+	})
+}
+
+func TestALoadHasTheTimeToStartThatItsClientsHave(t *testing.T) {
+	vmtest.EachRelease(t, func(t *testing.T, g *vmtest.Guest) {
+		g.StartEcho(app)
+		load := g.StartLoad(vmtest.Load{Streams: 1, Callers: -1, Patience: 4 * time.Minute}, app)
+		assert.Equal(t, "4min 10s", g.Property("vmtest-load-1", "TimeoutStartUSec"))
+		assert.Equal(t, "4min 10s", g.Property("vmtest-load-1", "TimeoutStopUSec"))
+		assertNoneLost(t, load.Stop())
 	})
 }

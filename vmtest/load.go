@@ -15,7 +15,7 @@ import (
 // the unit vmtest-echo.
 func (g *Guest) StartEcho(addresses ...string) {
 	g.t.Helper()
-	g.startUnit("vmtest-echo", nil, append([]string{"echo"}, addresses...)...)
+	g.startUnit("vmtest-echo", patience, nil, append([]string{"echo"}, addresses...)...)
 }
 
 // Load is a set of clients. The zero value is a small one.
@@ -26,13 +26,14 @@ type Load struct {
 	Callers  int           // clients that connect again and again, per address; 0 = 2, -1 = none
 	Pause    time.Duration // of a caller between two connections, on average; 0 = 25 ms
 	Hold     time.Duration // of a caller's connection, at most: each lasts a random time; 0 = one exchange
-	Patience time.Duration // without an answer, after which a client gives up; 0 = 20 s
+	Patience time.Duration // without an answer, after which a client gives up; 0 = 20 s. All have that long, and at least a minute, to be served once
 }
 
 // Running is a load that goes on until it is stopped.
 type Running struct {
 	g    *Guest
 	unit string
+	most time.Duration // that its clients take to be served once, or to end
 }
 
 // report is the file that the load's unit writes.
@@ -43,7 +44,7 @@ func (r *Running) report() string { return wire.Dir + "/" + r.unit + ".json" }
 func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
 	g.t.Helper()
 	g.loads++
-	r := &Running{g, fmt.Sprintf("vmtest-load-%d", g.loads)}
+	r := &Running{g, fmt.Sprintf("vmtest-load-%d", g.loads), max(patience, l.Patience)}
 	args := []string{"load", "--streams=" + count(l.Streams, 4), "--callers=" + count(l.Callers, 2)}
 	if l.Beat > 0 {
 		args = append(args, "--beat="+l.Beat.String())
@@ -61,7 +62,7 @@ func (g *Guest) StartLoad(l Load, addresses ...string) *Running {
 		args = append(args, "--patience="+l.Patience.String())
 	}
 	output := []string{"--property=StandardOutput=truncate:" + r.report(), "--property=StandardError=journal"}
-	g.startUnit(r.unit, output, append(args, addresses...)...)
+	g.startUnit(r.unit, r.most, output, append(args, addresses...)...)
 	return r
 }
 
@@ -75,17 +76,26 @@ func count(n, zero int) string {
 // Stop lets each client end what it has begun, and says how it went.
 func (r *Running) Stop() wire.LoadReport {
 	r.g.t.Helper()
-	r.g.Run("systemctl", "stop", r.unit)
+	r.g.runWithin(r.most+2*overhead, "systemctl", "stop", r.unit)
 	var report wire.LoadReport
 	require.NoError(r.g.t, json.Unmarshal(r.g.Read(r.report()), &report))
 	r.g.t.Logf("load: %+v", report)
 	return report
 }
 
-// startUnit runs the guest program as a service and waits until it is ready.
-func (g *Guest) startUnit(unit string, options []string, args ...string) {
+// overhead is for what is around the patience of a unit's clients, and then around the
+// limits of the unit: who loses patience is in the report.
+const overhead = 10 * time.Second
+
+// startUnit runs the guest program as a service and waits until it is ready. It has that
+// much time for it, and to stop.
+func (g *Guest) startUnit(unit string, most time.Duration, options []string, args ...string) {
 	g.t.Helper()
-	run := []string{"systemd-run", "--quiet", "--unit=" + unit, "--service-type=notify", "--property=LimitNOFILE=100000", "--property=TimeoutStartSec=50"}
+	limit := fmt.Sprintf("%.0f", (most + overhead).Seconds())
+	run := []string{
+		"systemd-run", "--quiet", "--unit=" + unit, "--service-type=notify", "--property=LimitNOFILE=100000",
+		"--property=TimeoutStartSec=" + limit, "--property=TimeoutStopSec=" + limit,
+	}
 	run = append(append(run, options...), wire.Program)
-	g.Run(append(run, args...)...)
+	g.runWithin(most+2*overhead, append(run, args...)...)
 }
