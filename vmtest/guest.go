@@ -103,11 +103,16 @@ func (g *Guest) Read(path string) []byte {
 // Await waits until a condition holds.
 func (g *Guest) Await(what string, holds func() bool) {
 	g.t.Helper()
-	for end := time.Now().Add(patience); !holds(); {
+	g.AwaitWithin(patience, what, holds)
+}
+
+// AwaitWithin is for what takes longer, and looks at it more seldom.
+func (g *Guest) AwaitWithin(most time.Duration, what string, holds func() bool) {
+	g.t.Helper()
+	for end := time.Now().Add(most); !holds(); time.Sleep(most / 1000) {
 		if time.Now().After(end) {
-			g.t.Fatalf("%s: not so after %v", what, patience)
+			g.t.Fatalf("%s: not so after %v", what, most)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

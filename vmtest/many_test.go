@@ -61,9 +61,7 @@ done`
 			g.StartUnit("reloads", "--no-block", "--service-type=oneshot", "--remain-after-exit", "--setenv=A="+one, "--setenv=B="+two,
 				"sh", "-c", script, "sh", pid, strconv.Itoa(times/2), path)
 			generation += times
-			for end := time.Now().Add(5 * time.Minute); g.Status().Generation < generation; time.Sleep(time.Second) {
-				require.True(t, time.Now().Before(end), "too slow")
-			}
+			g.AwaitWithin(5*time.Minute, "the last reload", func() bool { return g.Status().Generation >= generation })
 			g.AwaitUnit("vmtest-reloads.service", "ActiveState", "active")
 			g.Run("systemctl", "stop", "vmtest-reloads.service")
 			assertSockets(t, g, generation, withStaying(generation)...)

@@ -48,11 +48,11 @@ func assertSockets(t *testing.T, g *vmtest.Guest, generation int, sockets ...str
 	assert.Equal(t, "running", s.State)
 	assert.Equal(t, "systemd", s.Holder)
 	slices.Sort(sockets)
-	for end := time.Now().Add(time.Minute); !slices.Equal(sockets, socketLines(s)) && time.Now().Before(end); {
-		time.Sleep(50 * time.Millisecond)
+	defer func() { assert.Equal(t, sockets, socketLines(s)) }() // says what is instead
+	g.Await("the sockets", func() bool {
 		s = g.Status()
-	}
-	assert.Equal(t, sockets, socketLines(s))
+		return slices.Equal(sockets, socketLines(s))
+	})
 	return s
 }
 
