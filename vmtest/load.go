@@ -26,7 +26,7 @@ type Load struct {
 	Callers  int           // clients that connect again and again, per address; 0 = 2, -1 = none
 	Pause    time.Duration // of a caller between two connections, on average; 0 = 25 ms
 	Hold     time.Duration // of a caller's connection, at most: each lasts a random time; 0 = one exchange
-	Patience time.Duration // without an answer, after which a client gives up; 0 = 20 s. All have that long, and at least a minute, to be served once
+	Patience time.Duration // without an answer, after which a client gives up, and of a start and a stop, which have a minute at least; 0 = 20 s
 }
 
 // Running is a load that goes on until it is stopped.

@@ -50,7 +50,7 @@ func (p *Process) watch(started chan<- error) {
 		return
 	}
 	if p.Err = p.cmd.Wait(); p.Err == nil {
-		p.Err = errors.New("it switched itself off")
+		p.Err = errors.New("it ended by itself")
 	}
 }
 

@@ -3,10 +3,10 @@
 //
 // What goes into one is the recipe, the files below recipe/ and the steps in build.go and
 // modules.go. Images are cached by its content: a changed recipe makes a new image, an
-// unchanged one is taken from the cache within a millisecond. Processes that need the same image at the same
-// time wait for the first to have built it. One that is killed while it builds
-// leaves no mount, no process, and nothing that a later one could take for an image:
-// only a folder, which the next build removes.
+// unchanged one is taken from the cache within a millisecond. Processes that need the
+// same image at the same time wait for the first to have built it. One that is killed
+// while it builds leaves no mount, no process, and nothing that a later one could take for
+// an image: only a folder, which the next build removes.
 package image
 
 import (

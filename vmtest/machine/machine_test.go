@@ -169,7 +169,7 @@ func TestAKernelThatPanicsIsToldAsTheEndOfItsMachine(t *testing.T) {
 	}
 	m := start(t, QEMU)
 	_, err := m.Run(t.Context(), wire.Command{Args: []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}, Timeout: time.Minute})
-	require.ErrorContains(t, err, "the machine ended: it switched itself off")
+	require.ErrorContains(t, err, "the machine ended: it ended by itself")
 	assert.False(t, m.Alive())
 	assert.Contains(t, m.Console(), "Kernel panic")
 	_, err = m.Run(t.Context(), wire.Command{Args: []string{"true"}, Timeout: time.Minute})
