@@ -32,11 +32,14 @@ type callers struct {
 
 func calling(t *testing.T, addresses ...string) *callers {
 	t.Helper()
-	return callingAs(t, assertEcho, addresses...)
+	return callingAs(t, func(t *testing.T, conn net.Conn, err error) bool {
+		return assert.NoError(t, err) && assertEcho(t, conn)
+	}, addresses...)
 }
 
-// callingAs calls with what is to be done on each connection.
-func callingAs(t *testing.T, talk func(*testing.T, net.Conn) bool, addresses ...string) *callers {
+// callingAs calls with what is to be done on each connection, which tells whether it was
+// served.
+func callingAs(t *testing.T, talk func(t *testing.T, conn net.Conn, dialed error) bool, addresses ...string) *callers {
 	t.Helper()
 	c := &callers{t: t, over: make(chan struct{})}
 	for _, a := range addresses {
@@ -49,10 +52,10 @@ func callingAs(t *testing.T, talk func(*testing.T, net.Conn) bool, addresses ...
 				default:
 				}
 				conn, err := net.Dial(network, address)
-				if assert.NoError(t, err) {
-					if talk(t, conn) {
-						c.served.Add(1)
-					}
+				if talk(t, conn, err) {
+					c.served.Add(1)
+				}
+				if err == nil {
 					_ = conn.Close()
 				}
 			}
@@ -125,9 +128,14 @@ func TestAReplacementThatIsKilledLeavesTheOriginalServing(t *testing.T) {
 	s := twoSockets(t)
 	first := s.lifeOf(t, nobody, nil)
 	first.status()
-	// Connections that the killed process had are lost; nobody is refused.
-	load := callingAs(t, func(_ *testing.T, conn net.Conn) bool {
-		_, err := conn.Write([]byte("x"))
+	// Connections that the killed process had are lost; nobody is refused. Who was accepted
+	// and reset before he has seen that he is connected learns that when he dials.
+	load := callingAs(t, func(t *testing.T, conn net.Conn, err error) bool {
+		if err != nil {
+			assert.ErrorIs(t, err, syscall.ECONNRESET)
+			return false
+		}
+		_, err = conn.Write([]byte("x"))
 		_, readErr := conn.Read(make([]byte, 1))
 		return err == nil && readErr == nil
 	}, s.listen["web"]...)
