@@ -80,29 +80,22 @@ func (e *Engine) closedSocket(n relay.Note) *listening {
 	return l
 }
 
-// serviceOf is the service that a note tells of, as far as the listener and the upstream
-// are there still. e.mu is held.
+// serviceOf is the service that a note tells of. What its listener said is in the note, or
+// with each connection, and what its upstream says is asked of that, as it is now. An
+// upstream that is gone has no servers. The caller holds changing, and e.mu.
 func (e *Engine) serviceOf(n relay.Note) *relay.Service {
-	s := relay.Service{Limit: relay.NewLimit(0)}
-	for _, l := range e.sockets {
-		if !l.draining && l.relayed != nil && l.Listener == n.Listener {
-			s = *l.relayed.Service()
-			break
-		}
+	l := config.Listener{Name: n.Listener, IdleTimeout: n.IdleTimeout}
+	limit := e.limits[n.Listener]
+	if limit == nil {
+		limit = relay.NewLimit(0)
 	}
-	if s.Generation == n.Generation && s.Pool != nil && s.Pool.Name() == n.Upstream {
-		return &s
-	}
-	s.Listener, s.Generation = n.Listener, n.Generation
 	for _, p := range e.pools {
 		if p.Name() == n.Upstream {
-			s.Pool = p.Pool
+			return newService(l, p.Pool, limit, n.Generation)
 		}
 	}
-	if s.Pool == nil {
-		s.Pool = upstream.New(config.Upstream{Name: n.Upstream, Balance: config.RoundRobin}, e.log, nil)
-	}
-	return &s
+	gone := upstream.New(config.Upstream{Name: n.Upstream, Balance: config.RoundRobin}, e.log, nil)
+	return newService(l, gone, limit, n.Generation)
 }
 
 // Paused notes for how long the connections of another process stood still, for status.

@@ -20,6 +20,7 @@ type arrival struct {
 	peer     netip.AddrPort
 	slot     *slot // nil = it is not kept
 	number   uint32
+	headed   bool // it must begin with a PROXY header
 	asked    bool // what it has sent was looked for
 	lacks    bool // some of that is gone
 }
@@ -69,6 +70,7 @@ func (l *loop) acceptOne(w *watch) (more bool) {
 		return l.acceptFailed(w, errno)
 	}
 	a.peer = addrPort(&l.from)
+	a.headed = service.expectsHeader(a.peer.Addr())
 	l.keepArrival(&a)
 	l.spares.given(family)
 	if early > 0 {
@@ -142,7 +144,7 @@ func (l *loop) begin(a arrival) {
 	switch {
 	case a.lacks:
 		l.giveUp(p, UrgentLost)
-	case l.expectsHeader(p):
+	case a.headed:
 		l.awaitHeader(p)
 	default:
 		l.startDialing(p)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +15,9 @@ const headerTimeout = 10 * time.Second
 
 var errHeaderTimeout = errors.New("not whole in time")
 
-// expectsHeader tells whether the client must begin with a PROXY header.
-func (l *loop) expectsHeader(p *pair) bool {
-	return len(p.use.service.Trusted) > 0 && proxyproto.Trusted(p.use.service.Trusted, p.peer.Addr())
+// expectsHeader tells whether a client must begin with a PROXY header.
+func (s *Service) expectsHeader(client netip.Addr) bool {
+	return len(s.Trusted) > 0 && proxyproto.Trusted(s.Trusted, client)
 }
 
 func (l *loop) awaitHeader(p *pair) {

@@ -15,6 +15,10 @@ func (l *loop) keepArrival(a *arrival) {
 		return
 	}
 	a.slot.peer.set(a.peer)
+	a.slot.headed = 0
+	if a.headed {
+		a.slot.headed = 1
+	}
 	if a.use.socket.mptcp && speaksMPTCP(a.client) {
 		a.slot = nil // the slot stays for the next one
 		return

@@ -101,6 +101,29 @@ func TestAPROXYHeaderThatWasNotedAndNotTakenIsReadAnew(t *testing.T) {
 	assert.Equal(t, netip.MustParseAddrPort("192.0.2.7:4711"), r.end().Client)
 }
 
+// Its generation may be over, and its networks not known any more.
+func TestAPROXYHeaderIsWaitedForWhoeverIsTrustedNow(t *testing.T) {
+	b := newBackend(t, "tcp", echo)
+	s := newShelf(t, 10)
+	r := newRig(t, setup{vault: s, service: func(s *Service) { s.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }}, b.address)
+	c := r.dial()
+	eventually(t, "the header is waited for", func() bool {
+		waits := false
+		r.eachPair(func(p *pair) { waits = waits || p.phase == header })
+		return waits
+	})
+	r.service = r.other(2, func(s *Service) { s.Trusted = nil })
+	require.Equal(t, Restored{Connections: 1}, r.successor(s))
+	_, err := io.WriteString(c, "PROXY TCP4 192.0.2.7 192.0.2.1 4711 80\r\nhi")
+	require.NoError(t, err)
+	got := make([]byte, 2)
+	_, err = io.ReadFull(c, got)
+	require.NoError(t, err)
+	assert.Equal(t, "hi", string(got))
+	closeWrite(t, c)
+	assert.Equal(t, netip.MustParseAddrPort("192.0.2.7:4711"), r.end().Client)
+}
+
 func TestAConnectionWhoseSlotIsGarbledIsReset(t *testing.T) {
 	for name, garble := range map[string]func(*slot){
 		"by flags that nobody sets": func(s *slot) { s.flags = 1<<30 | flagBroken<<client },

@@ -1,16 +1,20 @@
 package relay
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Note is what the next process must know of the connections that a socket accepted in
 // the service of one generation, or of the socket itself.
 type Note struct {
-	Kind       NoteKind `json:"kind,omitempty"`
-	Socket     uint64   `json:"socket"` // its id
-	Label      string   `json:"label"`
-	Listener   string   `json:"listener,omitempty"`
-	Upstream   string   `json:"upstream,omitempty"`
-	Generation uint64   `json:"generation,omitempty"`
+	Kind        NoteKind      `json:"kind,omitempty"`
+	Socket      uint64        `json:"socket"` // its id
+	Label       string        `json:"label"`
+	Listener    string        `json:"listener,omitempty"`
+	Upstream    string        `json:"upstream,omitempty"`
+	Generation  uint64        `json:"generation,omitempty"`
+	IdleTimeout time.Duration `json:"idle_timeout,omitempty"` // in nanoseconds
 }
 
 // NoteKind says what a note is about. A reader passes over kinds that it does not know.
@@ -54,7 +58,7 @@ func (r *Relay) describe(u *use) bool {
 	}
 	n := Note{
 		Socket: u.socket.id, Label: u.socket.label, Listener: u.service.Listener,
-		Upstream: u.service.Pool.Name(), Generation: u.service.Generation,
+		Upstream: u.service.Pool.Name(), Generation: u.service.Generation, IdleTimeout: u.service.IdleTimeout,
 	}
 	number, ok := LeaveNote(v, n)
 	if ok {

@@ -22,13 +22,16 @@ func (l *loop) redial(p *pair) error {
 	for i := range p.kept.flow {
 		atomic.StoreUint32(&p.kept.flow[i].pipe, 0) // that had a PROXY header in it, for the former socket
 	}
-	if err := l.resumeHeader(p); err != nil {
-		return err
+	headed := p.headed()
+	if headed {
+		if err := l.resumeHeader(p); err != nil {
+			return err
+		}
 	}
 	if errno := l.registerSide(p, client); errno != 0 {
 		return errno
 	}
-	if p.headerIn == 0 && l.expectsHeader(p) {
+	if headed && p.headerIn == 0 {
 		l.awaitHeader(p)
 		return nil
 	}
@@ -36,13 +39,17 @@ func (l *loop) redial(p *pair) error {
 	return nil
 }
 
+// headed tells whether the client of a pair that was kept must begin with a PROXY header. That
+// is the word of who accepted it: its networks may not be the trusted ones any more. A former
+// version did not leave it, and what the generation says is told only while that serves.
+func (p *pair) headed() bool {
+	return p.side[client].tcp && (p.headerIn > 0 || p.kept.headed != 0 || p.use.service.expectsHeader(p.peer.Addr()))
+}
+
 // resumeHeader finds out whether the PROXY header of a client was taken, and takes what is
 // left of it. Before anything was, what is noted of it may be half of it.
 func (l *loop) resumeHeader(p *pair) error {
 	s := &p.side[client]
-	if !s.tcp || len(p.use.service.Trusted) == 0 && p.headerIn == 0 {
-		return nil
-	}
 	n, err := consumed(s.fd)
 	if err != nil {
 		return err

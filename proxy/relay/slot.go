@@ -20,8 +20,8 @@ type slot struct {
 	state  uint32 // slotState
 	flags  uint32
 	note   uint32 // of the use it was accepted by
-	_      uint32
-	opened int64 // when it was accepted, in nanoseconds since 1970
+	headed uint32 // 1 = its client begins with a PROXY header; a version before this field left 0
+	opened int64  // when it was accepted, in nanoseconds since 1970
 	peer   slotAddr
 	local  slotAddr
 	flow   [2]slotFlow
