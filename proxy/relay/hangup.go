@@ -9,7 +9,7 @@ import (
 // Selection says which connections are meant. The zero value is all of them.
 type Selection struct {
 	Socket *Socket   // those that it accepted; nil = of all sockets
-	Before time.Time // those that were accepted before; zero = whenever
+	Before time.Time // those that were accepted before, a time.Now of this process; zero = whenever
 }
 
 // HangUp ends the connections of a selection that are there now, and waits for it: in
@@ -69,7 +69,7 @@ func (l *loop) hangUpSome(which Selection, most int64) {
 
 func (s Selection) has(r *Relay, p *pair) bool {
 	return (s.Socket == nil || p.use.socket == s.Socket) &&
-		(s.Before.IsZero() || p.opened < r.moment(s.Before.UnixNano()))
+		(s.Before.IsZero() || p.opened < r.at(s.Before))
 }
 
 // eachWait runs fn in every loop's goroutine, and returns when all have.

@@ -172,11 +172,17 @@ func (r *Relay) pipesPerLoop() int { return mostPipes / r.options.Loops }
 // well above zero so that no moment is before the first.
 func (r *Relay) clock() int64 { return int64(time.Since(r.began)) + int64(time.Hour) }
 
+// at is a time of this process on the clock, whatever the host's clock is set to meanwhile.
+func (r *Relay) at(t time.Time) int64 { return int64(t.Sub(r.began)) + int64(time.Hour) }
+
 // wall is a moment of the clock in nanoseconds since 1970.
 func (r *Relay) wall(at int64) int64 { return r.began.UnixNano() + at - int64(time.Hour) }
 
-// moment is a time in nanoseconds since 1970 on the clock. It may be before zero.
-func (r *Relay) moment(wall int64) int64 { return wall - r.began.UnixNano() + int64(time.Hour) }
+// moment is a time of a former process, in nanoseconds since 1970, on the clock. It may be
+// before zero, and is never to come, although the host's clock may have been set back.
+func (r *Relay) moment(wall int64) int64 {
+	return min(wall-r.began.UnixNano()+int64(time.Hour), r.clock())
+}
 
 // Stats counts over the life of a relay, and of those before it that had its vault.
 type Stats struct {
