@@ -77,11 +77,11 @@ func tcpInfo(fd int32) (info unix.TCPInfo, err error) {
 
 // A Unix socket counts nothing. But the offset at which it is to be peeked at
 // (SO_PEEK_OFF of socket(7)) goes down by what is read, by splice(2) too, to zero.
-const (
-	counterStart = 1 << 30
-	// mostCounted is after how many bytes the counter is set anew: before it is used up.
-	mostCounted = 1 << 29
-)
+const counterStart = 1 << 30
+
+// MostCounted is after how many bytes of a Unix socket its counter is set anew: before it is
+// used up. It is only changed by tests, before there is a relay, to see that happen.
+var MostCounted int64 = counterStart / 2
 
 // setCounter begins to count what is read from a Unix socket. Nothing can be peeked at
 // from then on.

@@ -39,7 +39,7 @@ func (p *pair) notePipe(f *flow) {
 // noteStart notes where a flow that owes nothing is.
 func (p *pair) noteStart(from int) {
 	kept, at := &p.kept.flow[from], p.position(from)
-	if !p.side[from].tcp && at-kept.zero > mostCounted {
+	if !p.side[from].tcp && at-kept.zero > MostCounted {
 		kept.recount(p.side[from].fd, at)
 	}
 	if !p.side[1-from].tcp {

@@ -28,8 +28,9 @@ const (
 func (c *callInfo) returned() int64 { return int64(c.nr) }
 
 // callName names what a call of the relay or its vault is for, after the last one of
-// that thread. It is "" for the calls that only the runtime or the parts around them make.
-func callName(c *callInfo, last string, memory func(at uint64) uint64) string {
+// that thread; counted tells whether this child has set the counter of its descriptor before.
+// It is "" for the calls that only the runtime or the parts around them make.
+func callName(c *callInfo, last string, counted bool, memory func(at uint64) uint64) string {
 	a := c.arguments
 	switch c.nr {
 	case unix.SYS_ACCEPT4:
@@ -86,11 +87,22 @@ func callName(c *callInfo, last string, memory func(at uint64) uint64) string {
 		return "recvfrom"
 	case unix.SYS_EPOLL_CTL:
 		return map[uint64]string{unix.EPOLL_CTL_ADD: "epoll_ctl ADD", unix.EPOLL_CTL_DEL: "epoll_ctl DEL"}[a[1]]
+	case unix.SYS_FCNTL:
+		if a[1] == unix.F_SETPIPE_SZ {
+			return "fcntl F_SETPIPE_SZ"
+		}
+	case unix.SYS_OPENAT:
+		if a[2]&unix.O_RDWR != 0 && a[2]&unix.O_NONBLOCK != 0 {
+			return "openat of a pipe"
+		}
 	case unix.SYS_CLOSE:
 		return "close"
 	case unix.SYS_IOCTL:
 		return map[uint64]string{unix.TIOCOUTQ: "ioctl TIOCOUTQ", unix.TIOCINQ: "ioctl TIOCINQ"}[a[1]]
 	case unix.SYS_SETSOCKOPT:
+		if a[1] == unix.SOL_SOCKET && a[2] == unix.SO_PEEK_OFF {
+			return peekName(uint32(memory(a[3])), counted)
+		}
 		return optionName("setsockopt", a[1], a[2])
 	case unix.SYS_GETSOCKOPT:
 		return optionName("getsockopt", a[1], a[2])
@@ -108,6 +120,25 @@ func callName(c *callInfo, last string, memory func(at uint64) uint64) string {
 		}
 	}
 	return ""
+}
+
+// The calls that set a peek offset.
+const (
+	peeksVault  = "setsockopt SO_PEEK_OFF of the vault"
+	setsCounter = "setsockopt SO_PEEK_OFF as a counter"
+	setsItAnew  = "setsockopt SO_PEEK_OFF as a counter anew"
+)
+
+// peekName tells them apart: the vault is looked at from its beginning, and counters begin
+// far from zero.
+func peekName(offset uint32, counted bool) string {
+	switch {
+	case offset < 1<<30:
+		return peeksVault
+	case counted:
+		return setsItAnew
+	}
+	return setsCounter
 }
 
 // optionName names a socket option; the options of a new socket go by one name.

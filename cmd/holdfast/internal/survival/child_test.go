@@ -50,6 +50,7 @@ func runChild(text string) error {
 			return err
 		}
 	}
+	relay.MostCounted = 32 << 10
 	began := time.Now()
 	found, store, err := c.openVault()
 	if err != nil {

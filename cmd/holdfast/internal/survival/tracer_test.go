@@ -16,6 +16,7 @@ import (
 type tracer struct {
 	life    *life
 	threads map[int]*thread
+	counted map[int64]bool // descriptors of Unix sockets whose counter this child has set
 	target  boundary
 	left    int // how often the target is still to be passed
 	giveUp  time.Time
@@ -45,7 +46,7 @@ func (h *house) traced(target boundary, passes int, within time.Duration, met ma
 		runtime.LockOSThread() // and never unlocked: who traces does nothing else
 		l := h.spawn(nil, &syscall.SysProcAttr{Ptrace: true}, held)
 		started <- l
-		tr := &tracer{life: l, threads: map[int]*thread{}, target: target, left: passes, giveUp: time.Now().Add(within), hits: met, last: make([]step, 60)}
+		tr := &tracer{life: l, threads: map[int]*thread{}, counted: map[int64]bool{}, target: target, left: passes, giveUp: time.Now().Add(within), hits: met, last: make([]step, 60)}
 		window := 0
 		hit, window = tr.run()
 		h.windows.Add(int64(window))
@@ -128,12 +129,18 @@ func (t *tracer) atCall(tid int) bool {
 	s := step{thread: tid, boundary: boundary{restored: t.restored}}
 	switch info.op {
 	case atEntry:
-		th.call = callName(&info, th.last, func(at uint64) uint64 {
+		th.call = callName(&info, th.last, t.counted[int64(info.arguments[0])], func(at uint64) uint64 {
 			var b [8]byte
 			_, _ = unix.PtracePeekData(tid, uintptr(at), b[:]) // zero if it is being killed
 			return binary.NativeEndian.Uint64(b[:])
 		})
 		s.call, s.fd = th.call, int64(info.arguments[0])
+		switch s.call {
+		case setsCounter:
+			t.counted[s.fd] = true
+		case "close":
+			delete(t.counted, s.fd)
+		}
 	case atExit:
 		s.call, s.after, s.result = th.call, true, info.returned()
 		th.call = ""
