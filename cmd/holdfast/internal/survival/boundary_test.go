@@ -30,7 +30,7 @@ func TestKilledAtEachSystemCallNothingIsLost(t *testing.T) {
 	for n, most := 0, kills(120); !t.Failed() && (n < most || len(missing(hits, met)) > 0 && n < 3*most); n++ {
 		target := choose(r, hits, met, n)
 		usual := met[target] / (2 * max(n, 1)) // in half of a life
-		if h.traced(target, int(logUniform(r, 1, int64(max(1, usual))))-1, time.Second, met) {
+		if h.traced(nil, target, int(logUniform(r, 1, int64(max(1, usual))))-1, time.Second, met) {
 			hits[target]++
 		}
 	}
@@ -50,7 +50,7 @@ func TestKilledWhileACounterIsSetAnewNothingIsLost(t *testing.T) {
 	var hits [2]int
 	for n := 0; n < kills(30) && !t.Failed(); n++ {
 		at := boundary{setsItAnew, n%2 == 1, true}
-		if h.traced(at, r.IntN(10), time.Second, map[boundary]int{}) {
+		if h.traced(nil, at, r.IntN(10), time.Second, map[boundary]int{}) {
 			hits[n%2]++
 		}
 	}

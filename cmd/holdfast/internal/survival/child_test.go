@@ -118,6 +118,7 @@ func (c *child) serve() {
 		service := &relay.Service{
 			Listener: r.Name, Generation: 1, Pool: upstream.New(cfg, c.log, nil), Limit: relay.NewLimit(0),
 			ConnectTimeout: cfg.ConnectTimeout, ConnectRetry: cfg.ConnectRetry, SendProxy: r.SendProxy,
+			IdleTimeout: c.settings.Idle,
 		}
 		if r.AcceptProxy {
 			service.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -20,6 +20,7 @@
 //   - by ptrace(2) before and after each kind of system call that the relay and its vault
 //     make, while the child starts and while it serves; one kind that was never hit is a
 //     failure
+//   - where the counter of a Unix socket is set anew, and while idle connections are ended
 //   - between two processes of which one has let the connections go, and while it does
 //   - with no room for more, with ends of segments that are missing, and with slots that
 //     are garbage

@@ -31,6 +31,7 @@ type house struct {
 	life     atomic.Int64 // how many children there were
 	killed   atomic.Int64 // of these at moments of which nothing is known
 	windows  atomic.Int64 // that others were killed in
+	ended    atomic.Int64 // connections that a child was ending when it was killed
 	lives    []*life      // the last ones
 	counts   counts
 	nextPlan atomic.Uint64

@@ -54,7 +54,8 @@ type settings struct {
 	Slots    int // of the vault
 	InFlight int // 0 = as many as may be
 	Pipeless bool
-	Damage   int // slots to be filled with garbage before they are restored
+	Idle     time.Duration // after which connections are ended; 0 = never
+	Damage   int           // slots to be filled with garbage before they are restored
 	Seed     uint64
 	Routes   []childRoute
 	Held     []string // names of the descriptors from the store
@@ -178,6 +179,9 @@ func (l *life) await(what string) report {
 
 // note checks what a child says.
 func (l *life) note(r report) {
+	if r.What == "restored" {
+		l.house.ended.Add(int64(r.Ended))
+	}
 	l.house.mu.Lock()
 	l.told = r
 	l.house.mu.Unlock()

@@ -35,8 +35,8 @@ type thread struct {
 }
 
 // traced starts a child, and kills it at a boundary when it has passed that so often, or
-// somewhere after a time. met counts all boundaries that are passed.
-func (h *house) traced(target boundary, passes int, within time.Duration, met map[boundary]int) (hit bool) {
+// somewhere after a time. met counts all boundaries that are passed. change may be nil.
+func (h *house) traced(change func(*settings), target boundary, passes int, within time.Duration, met map[boundary]int) (hit bool) {
 	h.t.Helper()
 	held := h.held()
 	done := make(chan struct{})
@@ -44,7 +44,7 @@ func (h *house) traced(target boundary, passes int, within time.Duration, met ma
 	go func() { // ends with the child
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked: who traces does nothing else
-		l := h.spawn(nil, &syscall.SysProcAttr{Ptrace: true}, held)
+		l := h.spawn(change, &syscall.SysProcAttr{Ptrace: true}, held)
 		started <- l
 		tr := &tracer{life: l, threads: map[int]*thread{}, counted: map[int64]bool{}, target: target, left: passes, giveUp: time.Now().Add(within), hits: met, last: make([]step, 60)}
 		window := 0
