@@ -141,6 +141,7 @@ func (c *child) goOn(found vault.Found, notes map[uint32][]byte, began time.Time
 	for _, l := range found.Lost {
 		c.log.Error("lost by the vault", "reason", l.Reason)
 	}
+	clients := clientsOf(kept)
 	c.damage(kept)
 	uses := map[uint32]relay.Use{}
 	for number, content := range notes {
@@ -159,8 +160,21 @@ func (c *child) goOn(found vault.Found, notes map[uint32][]byte, began time.Time
 	if err := c.vault.Settle(); err != nil {
 		return err
 	}
-	c.report(report{What: "restored", Restored: done.Connections, Ended: done.Ended, Lost: done.Lost + len(found.Lost), Damaged: c.settings.Damage, Pause: time.Since(began)})
+	c.report(report{What: "restored", Restored: done.Connections, Ended: done.Ended, Lost: done.Lost + len(found.Lost), Damaged: c.settings.Damage, Pause: time.Since(began), Clients: clients})
 	return nil
+}
+
+// clientsOf are the addresses of the clients that are connected over TCP.
+func clientsOf(kept []relay.Kept) []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, k := range kept {
+		if sa, err := unix.Getpeername(int(k.FDs[0])); err == nil {
+			if sa, ok := sa.(*unix.SockaddrInet4); ok {
+				all = append(all, netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
+			}
+		}
+	}
+	return all
 }
 
 // damage fills some slots with garbage.

@@ -41,6 +41,11 @@ func (h *house) runClient(p *plan) {
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(patience))
+	if own, ok := c.LocalAddr().(*net.TCPAddr); ok {
+		h.mu.Lock()
+		p.address = own.AddrPort()
+		h.mu.Unlock()
+	}
 	if tcp, ok := c.(*net.TCPConn); ok && p.mptcp {
 		if p.mptcp, _ = tcp.MultipathTCP(); p.mptcp {
 			p.ends[client].urgent = 0                          // there is none

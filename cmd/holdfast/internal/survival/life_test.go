@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -45,6 +47,7 @@ type report struct {
 	BytesIn  int64 // likewise
 	Kept     int
 	Pause    time.Duration
+	Clients  []netip.AddrPort // of the connections over TCP that were found
 }
 
 // settings are what a child is to do.
@@ -183,6 +186,10 @@ func (l *life) note(r report) {
 		l.house.ended.Add(int64(r.Ended))
 	}
 	l.house.mu.Lock()
+	for _, p := range l.house.plans {
+		p.found = p.found || slices.Contains(r.Clients, p.address)
+	}
+	r.Clients = nil
 	l.told = r
 	l.house.mu.Unlock()
 	if r.Lost > r.Damaged && l.house.tolerates == nil {
@@ -205,7 +212,7 @@ func (l *life) awaitStandstill(connections int) {
 	since := time.Now()
 	testbed.Eventually(l.house.t, patience, "nothing moves", func() bool {
 		now := l.ask("stats")
-		if now != last || now.Active != int64(connections) || now.Kept != connections {
+		if !reflect.DeepEqual(now, last) || now.Active != int64(connections) || now.Kept != connections {
 			last, since = now, time.Now()
 		}
 		return time.Since(since) > 300*time.Millisecond

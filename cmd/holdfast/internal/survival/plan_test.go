@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -21,6 +22,9 @@ type plan struct {
 	mptcp  bool // the client asks for Multipath TCP
 	resets int  // the end that resets; nobody = both end their streams
 	ends   [2]script
+
+	address netip.AddrPort // of the client; house.mu guards it
+	found   bool           // by a child that restored, likewise
 
 	mu      sync.Mutex
 	outcome [2]*outcome // nil = not over

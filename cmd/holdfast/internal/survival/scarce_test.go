@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
@@ -59,6 +60,43 @@ func TestWhoFoundNoRoomIsKeptWhenThereIsSome(t *testing.T) {
 	}
 	second.Wait()
 	(&traffic{house: h, stop: make(chan struct{})}).end(l)
+}
+
+// Who is not kept ends with the process, but whom one child has found no other loses.
+func TestKilledWhileSomeAreKeptLateNobodyIsLostWhoIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.tolerates = func(p *plan) bool { return !p.found && p.wasReset() }
+	few := func(s *settings) { s.InFlight, s.Loops = 60, 2 }
+	r := rand.New(rand.NewPCG(h.seed, 800))
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 60 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					h.runClient(h.talker(h.routes[0], 20, 100*time.Millisecond))
+				}
+			}
+		})
+	}
+	var hits [2]int
+	for n := 0; n < kills(6) && !t.Failed(); n++ {
+		at := boundary{"sendmsg of a client anew", n%2 == 1, true}
+		if h.traced(few, at, r.IntN(5), 10*time.Second, map[boundary]int{}) {
+			hits[n%2]++
+		}
+	}
+	close(stop)
+	l := h.start(few)
+	clients.Wait()
+	(&traffic{house: h, stop: make(chan struct{})}).end(l)
+	t.Log(hits)
+	assert.Positive(t, hits[0], "never before")
+	assert.Positive(t, hits[1], "never after")
 }
 
 // The kernel gives a user 64 MiB of pipes in full, and two pages each beyond that.
