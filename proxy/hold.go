@@ -7,10 +7,9 @@ func (e *Engine) Hold() {
 	e.relay.Hold()
 }
 
-// Unhold ends a Hold, an Expect and an ExpectVault. It does nothing where there is none.
+// Unhold ends a Hold and an Expect. It does nothing where there is none.
 func (e *Engine) Unhold() {
 	e.expectNobody()
-	e.relay.SetExpecting(false)
 	e.relay.Unhold()
 	e.setHeld(false)
 }
@@ -28,10 +27,6 @@ func (e *Engine) Expect(connections map[string]int64) {
 	defer e.changing.Unlock()
 	e.expected = connections
 }
-
-// ExpectVault has those who are accepted until Unhold reset when this process is killed,
-// as if they were not kept for want of room: Attach follows.
-func (e *Engine) ExpectVault() { e.relay.SetExpecting(true) }
 
 func (e *Engine) expectNobody() {
 	e.changing.Lock()

@@ -157,3 +157,8 @@ func (e *Engine) LetGo() {
 
 // SetKeeping tells whether new connections are kept, where there is a vault.
 func (e *Engine) SetKeeping(on bool) { e.relay.SetKeeping(on) }
+
+// ResetAtDeath tells whether every connection is reset when this process is killed, kept or
+// not: nobody else has the vault, or there is none yet. A peer would take an end for that of
+// the whole stream.
+func (e *Engine) ResetAtDeath(on bool) { e.relay.ResetAtDeath(on) }

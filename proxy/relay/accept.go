@@ -122,10 +122,9 @@ func (l *loop) begin(a arrival) {
 	p.side[client] = side{fd: a.client, tcp: a.use.socket.tcp, writable: true}
 	p.side[server] = side{fd: a.upstream, tcp: a.family != unix.AF_UNIX}
 	switch {
-	case p.kept != nil:
-	case l.vault != nil:
+	case p.kept == nil && l.vault != nil:
 		l.beginUnkept(p)
-	case l.relay.expecting.Load():
+	case l.relay.resets.Load():
 		p.resetAtDeath(true)
 	}
 	if a.asked {

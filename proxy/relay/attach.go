@@ -35,9 +35,14 @@ func (r *Relay) attachTotals(memory []byte) *[countedLoops]count {
 	return loops
 }
 
-// SetExpecting tells whether a vault is to be attached: who is not kept until then is reset
-// when the process is killed. Nobody is where no vault is expected.
-func (r *Relay) SetExpecting(on bool) { r.expecting.Store(on) }
+// ResetAtDeath tells whether every connection is reset when the process is killed: a vault
+// is to be attached, or nobody else has the one that is. Else those are that are not kept
+// where there is a vault.
+func (r *Relay) ResetAtDeath(on bool) {
+	if r.resets.Swap(on) != on {
+		r.eachWait(func(l *loop) { l.pairs.each(l.settleDeath) })
+	}
+}
 
 // SetKeeping tells whether new connections are kept, where a vault is attached. Those
 // that are kept stay so.

@@ -32,10 +32,10 @@ func (l *loop) keepArrival(a *arrival) {
 // rekeep keeps a pair with another socket for its server, which is not connected yet.
 // former may be closed then.
 func (l *loop) rekeep(p *pair) {
+	if p.resets {
+		p.resetAtDeath(true) // the new socket too
+	}
 	if p.kept == nil {
-		if p.resets {
-			p.resetAtDeath(true) // the new socket too
-		}
 		return
 	}
 	former, number := p.kept, p.number
@@ -60,8 +60,9 @@ func (l *loop) unkeep(p *pair) {
 		l.vault.Drop(p.number)
 		p.kept = nil
 	case l.vault != nil:
-		l.endUnkept(p)
-	case p.resets:
+		l.counters.unkept.Add(-1)
+	}
+	if p.resets {
 		p.resetAtDeath(false)
 	}
 }

@@ -80,7 +80,7 @@ func keepLate(t *testing.T, server string) {
 	a, err := net.ResolveTCPAddr("tcp", server)
 	require.NoError(t, err)
 	r := newRig(t, setup{loops: 1}, addressOf(a))
-	r.relay.SetExpecting(true)
+	r.relay.ResetAtDeath(true)
 	require.NoError(t, unix.SetNonblock(3, true))
 	r.relay.Serve(NewSocket(3, 9, "inherited", r.service))
 	eventually(t, "it has moved", func() bool { return r.relay.Stats().BytesIn > 0 })

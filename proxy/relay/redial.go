@@ -19,6 +19,7 @@ func (l *loop) redial(p *pair) error {
 	}
 	s.readable, s.writable = false, false
 	setAccepted(p.side[client].fd, p.side[client].tcp) // it was kept before it had its options
+	l.settleDeath(p)
 	for i := range p.kept.flow {
 		atomic.StoreUint32(&p.kept.flow[i].pipe, 0) // that had a PROXY header in it, for the former socket
 	}

@@ -34,13 +34,13 @@ type Relay struct {
 	ephemeral     uint16        // first port that connecting sockets are given
 	headerTimeout time.Duration // headerTimeout; shorter in tests
 
-	vaults    atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
-	keeping   atomic.Bool             // new connections are kept there
-	expecting atomic.Bool             // there will be one
-	noting    sync.Mutex
-	noted     map[*use]Vault // that have a note; noting is held
-	tallies   tallies
-	before    atomic.Pointer[count] // by former processes; nil = not known yet
+	vaults  atomic.Pointer[[]Vault] // one for each loop; nil = connections end with this process
+	keeping atomic.Bool             // new connections are kept there
+	resets  atomic.Bool             // whoever is here when this process is killed, kept or not
+	noting  sync.Mutex
+	noted   map[*use]Vault // that have a note; noting is held
+	tallies tallies
+	before  atomic.Pointer[count] // by former processes; nil = not known yet
 
 	reporting atomic.Bool
 	unlogged  atomic.Int64

@@ -18,10 +18,8 @@ func (l *loop) resumeOpen(p *pair, left *leftovers) error {
 			return errors.New("one of its sockets is missing")
 		}
 		s.noteReset()
-		if s.tcp {
-			clearLinger(s.fd) // who kept it late may not have come to it
-		}
 	}
+	l.settleDeath(p) // also where a former process has settled it otherwise, or has not come to it
 	p.headerOut = max(0, p.kept.flow[client].beyond-1)
 	for i := range p.flow {
 		if err := l.resumeFlow(p, i, left); err != nil {

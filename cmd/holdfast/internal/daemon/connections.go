@@ -167,15 +167,18 @@ func (d *daemon) openConnections(g *generation) {
 	d.engine.SetKeeping(wanted)
 }
 
-// entrustConnections has the holder keep the vault. That there is no room for it is tried
-// again.
-func (d *daemon) entrustConnections() {
+// entrustConnections has the holder keep the vault, as a generation says. That there is no
+// room for it is tried again. Meanwhile connections end with this process.
+func (d *daemon) entrustConnections(g *generation) {
 	store := d.keep.store.Load()
 	err := d.keep.noteFull(d.live.entrust(d.until, store))
 	if err != nil && !d.live.unheld.Load() {
 		d.log.Error("connections end with this process", "error", err.Error())
 	}
-	d.live.unheld.Store(err != nil || store == nil || d.live.failing)
+	unheld := err != nil || store == nil || d.live.failing
+	d.live.unheld.Store(unheld)
+	wanted := g.config.Global.Keep == config.KeepConnections && (store != nil || d.keep.promised)
+	d.engine.ResetAtDeath(wanted && unheld)
 }
 
 // keepConnections goes on with what is left, before anything that may take long, and has
@@ -183,7 +186,7 @@ func (d *daemon) entrustConnections() {
 func (d *daemon) keepConnections(g *generation) {
 	d.openConnections(g)
 	d.live.goOn(d.engine)
-	d.entrustConnections()
+	d.entrustConnections(g)
 }
 
 // kept is how many connections and pipes are in the vault.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
 	"github.com/holdfast-proxy/holdfast/fdstore/vault"
+	"github.com/holdfast-proxy/holdfast/proxy/control"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // clients are so many who are served at a listener.
@@ -179,4 +182,54 @@ func TestAReplacementWithFewDescriptorsGoesOnWithAllConnections(t *testing.T) {
 		requireEcho(t, conn)
 		require.NoError(t, conn.Close())
 	}
+}
+
+// A store without a place for the vault: nobody but this process has it.
+func TestConnectionsThatTheStoreHasNoRoomForAreNotCutAsIfTheyWereWhole(t *testing.T) {
+	t.Parallel()
+	unheld := func(t *testing.T, s *site, m *storetest.Manager, environ ...string) (*life, net.Conn) {
+		t.Helper()
+		s.server = echo(t).String()
+		s.global = []string{"on_term = 'keep'", "drain_timeout = 'never'"}
+		s.write(t)
+		l := s.live(t, m, environ...)
+		require.Equal(t, status.HolderSystemd, l.status().Holder)
+		l.log.eventually(t, "connections end with this process")
+		return l, s.clients(t, "web", 1)[0]
+	}
+	t.Run("by a restart", func(t *testing.T) {
+		t.Parallel()
+		l, client := unheld(t, newSite(t), storetest.Start(t, 3), "FDSTORE=3")
+		l.signal(unix.SIGTERM)
+		require.Eventually(t, func() bool {
+			now, err := control.NewClient(l.control).Status(t.Context())
+			return err == nil && now.State == status.Draining
+		}, patience, time.Millisecond, "it does not drain")
+		requireEcho(t, client)
+		require.NoError(t, client.Close())
+		l.awaitEnd()
+	})
+	t.Run("by a kill", func(t *testing.T) {
+		t.Parallel()
+		l, client := unheld(t, newSite(t), storetest.Start(t, 3), "FDSTORE=3")
+		l.end(unix.SIGKILL)
+		require.NoError(t, client.SetDeadline(time.Now().Add(patience)))
+		_, err := client.Read(make([]byte, 1))
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+	})
+	t.Run("and go on when it has", func(t *testing.T) {
+		t.Parallel()
+		m := storetest.Start(t, 3)
+		s := newSite(t)
+		l, client := unheld(t, s, m)
+		m.Resize(20)
+		require.Eventually(t, func() bool { return l.status().Connections.Kept == 1 }, 2*keepPatience, 10*time.Millisecond)
+		l.end(unix.SIGKILL)
+		l = s.live(t, m)
+		requireEcho(t, client)
+		require.NoError(t, client.(*net.TCPConn).CloseWrite())
+		n, err := client.Read(make([]byte, 1))
+		assert.Zero(t, n)
+		require.ErrorIs(t, err, io.EOF, "it ends in order")
+	})
 }

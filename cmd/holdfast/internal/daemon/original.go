@@ -135,7 +135,7 @@ func (o original) Abandoned() {
 			o.d.engine.Resume()
 			o.d.reopenAsks()
 		}
-		o.d.entrustConnections()
+		o.d.entrustConnections(o.d.current)
 	})
 	o.lent.Store(false)
 }

@@ -157,7 +157,7 @@ func (d *daemon) serveFirst(g *generation) error {
 	leftovers := d.leftoverPlans(g) // before keepGeneration, which keeps their configurations
 	d.keepIfPossible(g)
 	d.openConnections(g)
-	d.entrustConnections()
+	d.entrustConnections(g)
 	if _, err := d.commit(g); err != nil {
 		d.tell(d.notify.Stopping)
 		d.unserve()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-proxy/holdfast/fdstore/keeper"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 	"github.com/holdfast-proxy/holdfast/systemd"
 )
 
@@ -77,10 +78,12 @@ func askUnit(ctx context.Context) (systemd.Unit, error) {
 }
 
 // keepsConnections tells whether connections outlive this process, which was told to
-// stop: those of a restart do, as far as the configuration does not say otherwise.
+// stop: those of a restart do, as far as the configuration does not say otherwise, and if
+// the holder has all of the vault. This process would be the last that has the rest.
 func (d *daemon) keepsConnections(next successor) bool {
 	g := d.current.config.Global
-	if next == noSuccessor || d.keep.store.Load() == nil || d.live.vault == nil || g.Keep != config.KeepConnections {
+	held := d.live.vault != nil && d.keep.holder() != status.HolderNone && !d.live.unheld.Load()
+	if next == noSuccessor || !held || g.Keep != config.KeepConnections {
 		return false
 	}
 	return g.OnTerm == config.OnTermKeep || g.OnTerm == config.OnTermAuto && next == willSucceed

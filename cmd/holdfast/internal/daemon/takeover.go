@@ -85,7 +85,7 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	d.engine.SetDown(t.legacy.Down)
 	d.engine.Expect(t.legacy.Active)
 	if g.config.Global.Keep == config.KeepConnections {
-		d.engine.ExpectVault()
+		d.engine.ResetAtDeath(true) // up to keepConnections
 	}
 	d.reserve(t.legacy.Connections, 0) // so far; it is known when they are lent
 	if t.hung {
