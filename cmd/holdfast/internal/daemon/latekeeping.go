@@ -33,8 +33,14 @@ func (d *daemon) tellHolder() {
 }
 
 // keepLate gives the holder what it should have, and takes out what went while it was
-// silent.
+// silent. While another process is taking over, which may be the holder's by then, and has
+// the connections, it is put off.
 func (d *daemon) keepLate() {
+	if d.offering.active {
+		d.unkept = true
+		d.live.unheld.Store(true)
+		return
+	}
 	d.keepConnections(d.current)
 	if !d.keep.exists() {
 		return

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,4 +133,24 @@ func TestAHolderThatHasNoRoomAtTheStartKeepsWhenItHas(t *testing.T) {
 	l.end(unix.SIGKILL)
 	s.live(t, m)
 	requireEcho(t, held)
+}
+
+// What it has lent may be the holder's from another process by then.
+func TestAManagerThatAnswersDuringATakeoverKeepsAfterIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	t.Parallel()
+	path, wakesUp := silent(t)
+	s := newSite(t)
+	s.write(t)
+	l := s.lifeOf(t, path, nil, "FDSTORE=20")
+	l.status()
+	p := s.play(t, lent)
+	m := wakesUp()
+	require.Eventually(t, func() bool { return l.status().Holder == status.HolderSystemd }, 2*keepPatience, 10*time.Millisecond)
+	require.Never(t, func() bool { return slices.ContainsFunc(m.Names(), isOurs) }, time.Second, 10*time.Millisecond)
+	require.NoError(t, p.Abort(t.Context()))
+	require.Eventually(t, func() bool { return len(storedBy(m)) == 2 }, 2*lookEvery, 10*time.Millisecond)
+	l.log.eventually(t, "from now on")
 }
