@@ -92,16 +92,9 @@ func (d *daemon) abandon(g *generation) error {
 }
 
 // keepGeneration has the holder keep what the next process needs to serve a
-// generation: its sockets, and itself. All of it is kept, or nothing. Kept with it is
-// what may still have clients in its queues: the generation that it replaces, and those
-// of sockets that leave already.
+// generation: its sockets, and itself. All of it is kept, or nothing.
 func (d *daemon) keepGeneration(g *generation) error {
-	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
-	for i, former := range d.kept.generations() {
-		if former.Number != g.number && (i == 0 || d.sockets.leaving.has(former.Number)) {
-			k.Older = append(k.Older, former)
-		}
-	}
+	k := d.keptOf(g)
 	var own []activation.Socket
 	for _, l := range g.got.Listeners {
 		for _, s := range l.Sockets {
@@ -116,6 +109,19 @@ func (d *daemon) keepGeneration(g *generation) error {
 	}
 	d.kept, d.unkept = k, false
 	return nil
+}
+
+// keptOf is what is to be kept of a generation beside its sockets: itself, and what may
+// still have clients in its queues: the generation that it replaces, and those of sockets
+// that leave already.
+func (d *daemon) keptOf(g *generation) kept {
+	k := kept{Format: keptFormat, Current: keptGeneration{g.number, g.inputs}}
+	for i, former := range d.kept.generations() {
+		if former.Number != g.number && (i == 0 || d.sockets.leaving.has(former.Number)) {
+			k.Older = append(k.Older, former)
+		}
+	}
+	return k
 }
 
 // keepIfPossible is keepGeneration where it is better to serve what does not outlive this

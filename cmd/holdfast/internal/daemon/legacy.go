@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-proxy/holdfast/activation"
@@ -16,7 +17,8 @@ const legacyName = "state/handover"
 
 // legacy is a sealed file with what a replacement goes on with.
 type legacy struct {
-	Kept        kept            `json:"kept"`                  // the number is to go on, and who waits at an address that goes is served
+	Number      uint64          `json:"number"`                // of the generation in service: it is to go on
+	Kept        json.RawMessage `json:"kept"`                  // what the holder has of it, or should have: see decodeKept
 	Holder      string          `json:"holder,omitempty"`      // who keeps the sockets: see keeping.identity
 	Stored      []string        `json:"stored,omitempty"`      // the names of what it has
 	Down        []upstream.Down `json:"down,omitempty"`        // servers: they are not tried first
@@ -24,11 +26,19 @@ type legacy struct {
 
 	// Active are all connections, also those that are not kept, by listener.
 	Active map[string]int64 `json:"active,omitempty"`
+
+	// kept is Kept, zero where this version does not understand it. By it who waits at an
+	// address that goes is served.
+	kept kept
 }
 
 func (d *daemon) legacy() (*sock.FD, error) {
+	k, err := d.keptOf(d.current).encode()
+	if err != nil {
+		return nil, err
+	}
 	content, err := json.Marshal(legacy{
-		Kept: d.kept, Holder: d.keep.identity(), Stored: d.keep.names(),
+		Number: d.current.number, Kept: k, Holder: d.keep.identity(), Stored: d.keep.names(),
 		Down: d.engine.Down(), Connections: d.live.kept(), Active: d.engine.ConnectionsByListener(),
 	})
 	if err != nil {
@@ -44,18 +54,22 @@ func (d *daemon) readLegacy(fd *sock.FD) legacy {
 	if err == nil {
 		err = json.Unmarshal(content, &l)
 	}
-	if err == nil {
-		err = l.Kept.check()
+	if err == nil && l.Number > mostGenerations {
+		err = fmt.Errorf("a generation with the number %d", l.Number)
 	}
 	if err != nil {
-		d.log.Warn("what the running instance says of its configuration is not understood", "error", err.Error())
+		d.log.Warn("what the running instance leaves is not understood", "error", err.Error())
 		return legacy{}
+	}
+	if l.kept, err = decodeKept(l.Kept); err != nil {
+		d.log.Warn("what the running instance says of its configuration is not understood", "error", err.Error())
+		l.kept = kept{}
 	}
 	return l
 }
 
-// storedOf are those of the offers that this process's holder has already, and the
-// configuration and the vault.
+// storedOf are those of the offers that this process's holder has already, and
+// configurations and the vault.
 func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Held {
 	if holder == "" || holder != l.Holder {
 		return nil
@@ -66,9 +80,8 @@ func (l legacy) storedOf(holder string, offers []activation.Offer) []fdstore.Hel
 			stored = append(stored, fdstore.Held(o))
 		}
 	}
-	state := stateName(l.Kept.Current.Number)
 	for _, name := range l.Stored {
-		if name == state || vault.IsName(name) {
+		if isState(name) || vault.IsName(name) {
 			stored = append(stored, fdstore.Held{Name: name, FD: &sock.FD{}}) // of what it leads to nothing is asked
 		}
 	}

@@ -76,7 +76,7 @@ func (t *takeover) close() {
 // takeOver makes a generation of what a running process has, and puts it into service
 // in its place. After an error that one goes on as it was, or is gone if it hung.
 func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
-	d.kept, d.onTrial, d.tookOver = t.legacy.Kept, true, t.from
+	d.kept, d.onTrial, d.tookOver = t.legacy.kept, true, t.from
 	g, err := d.prepareOver(t, passed)
 	if err != nil {
 		t.giveUp()
@@ -130,7 +130,7 @@ func (d *daemon) inheritHandover(socket *sock.Listener) {
 
 // prepareOver is prepare without the asks, whose addresses the other process has.
 func (d *daemon) prepareOver(t *takeover, passed []*activation.Source) (*generation, error) {
-	g, err := newGeneration(t.legacy.Kept.Current.Number+1, t.inputs)
+	g, err := newGeneration(t.legacy.Number+1, t.inputs)
 	if err != nil {
 		return nil, err
 	}

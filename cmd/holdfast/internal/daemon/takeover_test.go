@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation/handover"
+	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
@@ -247,6 +248,40 @@ func TestAListenerThatGoesInATakeoverIsServedToTheEndOfItsQueue(t *testing.T) {
 	second.status()
 	require.Eventually(t, func() bool { return reachable(goes) != nil }, patience, time.Millisecond)
 	requireEcho(t, s.dial(t, "web"))
+}
+
+// What its holder has not got a replacement gets all the same.
+func TestAListenerThatGoesIsServedToTheEndOfItsQueueWhateverTheStoreHasRoomFor(t *testing.T) {
+	t.Parallel()
+	m := storetest.Start(t, 1)
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.listen["goes"] = []string{freeAddress(t)}
+	s.write(t)
+	first := s.live(t, m)
+	first.status()
+	first.log.eventually(t, "not kept when this process ends")
+	delete(s.listen, "goes")
+	s.write(t)
+	second := s.lifeOf(t, m.Socket(), nil)
+	second.log.eventually(t, "its queue is served")
+	assert.EqualValues(t, 2, second.status().Generation)
+	first.gone()
+}
+
+// An upgrade to a version that keeps other things, or back from one.
+func TestALegacyOfAnotherFormatCostsOnlyWhatIsNotUnderstood(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]string{"a number": `{"format": 99, "current": {"number": 4}}`, "a type": `["another"]`} {
+		memory, err := fdstore.Memfd(legacyName, []byte(`{"number": 4, "kept": `+kept+`, "stored": ["socket/1", "state/4"], "active": {"web": 7}}`))
+		require.NoError(t, err)
+		l := (&daemon{log: quiet}).readLegacy(memory)
+		require.NoError(t, memory.Close())
+		assert.EqualValues(t, 4, l.Number, name)
+		assert.Len(t, l.Stored, 2, name)
+		assert.Equal(t, map[string]int64{"web": 7}, l.Active, name)
+		assert.Zero(t, l.kept, name)
+	}
 }
 
 // The kernel completes connections for a process that does not run.
