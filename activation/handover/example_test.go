@@ -30,7 +30,7 @@ func (s *service) BeginDraining(context.Context, time.Duration) error {
 
 func (s *service) Connections() ([]handover.Socket, error) { return nil, nil } // they stay here
 
-func (s *service) LetGo() error { return nil }
+func (s *service) LetGo(sock.Peer) error { return nil }
 
 func (s *service) Shutdown(sock.Peer) {
 	fmt.Println("original: ends its connections")

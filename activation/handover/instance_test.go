@@ -145,7 +145,7 @@ func (i *instance) Connections() ([]Socket, error) {
 	return i.lent, nil
 }
 
-func (i *instance) LetGo() error {
+func (i *instance) LetGo(sock.Peer) error {
 	if i.lent == nil {
 		return nil
 	}

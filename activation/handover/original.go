@@ -35,11 +35,11 @@ type Original interface {
 
 	// LetGo is called before Shutdown: when it returns nil this instance touches none of
 	// the connections that it has lent any more, up to an Abandoned. An error means that
-	// it goes on with them, and that nobody else may.
-	LetGo() error
+	// it goes on with them, and that nobody else may: the successor, as the kernel knows
+	// it, has not taken over.
+	LetGo(successor sock.Peer) error
 
-	// Shutdown is called when the replacement has taken over for good: the successor,
-	// as the kernel knows it. The sockets are this instance's to close, the files of
+	// Shutdown is called when the successor has taken over for good. The sockets are this instance's to close, the files of
 	// Unix sockets are not. That its last connections end and the process exits comes
 	// later.
 	Shutdown(successor sock.Peer)
@@ -231,7 +231,7 @@ func (s *originalSession) beginDrainingConnections(ctx context.Context, m messag
 // shutdownOriginalNode passes the point of no return with its answer. If that cannot
 // be sent, whoever asked has died since, and the original goes on.
 func (s *originalSession) shutdownOriginalNode() error {
-	if err := s.server.original.LetGo(); err != nil {
+	if err := s.server.original.LetGo(s.conn.peer); err != nil {
 		return s.refuse(err)
 	}
 	s.server.stopAccepting()

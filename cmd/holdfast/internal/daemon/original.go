@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -91,9 +92,16 @@ func (o original) Connections() (list []handover.Socket, err error) {
 	return list, err
 }
 
+// errGivenUp is why a replacement that this instance has started does not take over: it is
+// being ended.
+var errGivenUp = errors.New("it has taken too long, and is ended")
+
 // LetGo implements [handover.Original]. Who drains lets go, too, as long as there is
 // something left.
-func (o original) LetGo() error {
+func (o original) LetGo(successor sock.Peer) error {
+	if !o.d.upgrading.enter(successor.PID) {
+		return errGivenUp
+	}
 	letGo := func() {
 		if o.d.offering.lent == nil {
 			return
@@ -105,6 +113,7 @@ func (o original) LetGo() error {
 	if o.d.call(letGo) || !o.lent.Load() || o.d.callLast(letGo) {
 		return nil
 	}
+	o.d.upgrading.leave()
 	return errStopping
 }
 
@@ -116,6 +125,7 @@ func (o original) Shutdown(successor sock.Peer) {
 
 // Abandoned implements [handover.Original].
 func (o original) Abandoned() {
+	o.d.upgrading.leave()
 	o.d.call(func() {
 		was := o.d.offering
 		o.d.offering = offering{}

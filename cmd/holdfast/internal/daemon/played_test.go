@@ -116,4 +116,4 @@ func (s *site) playOriginal(t *testing.T, asked func()) *playedOriginal {
 func (*playedOriginal) Connections() ([]handover.Socket, error) { return nil, nil }
 
 // LetGo implements [handover.Original].
-func (*playedOriginal) LetGo() error { return nil }
+func (*playedOriginal) LetGo(sock.Peer) error { return nil }

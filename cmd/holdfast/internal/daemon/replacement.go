@@ -87,7 +87,7 @@ func replacementArgs(args []string) []string {
 // await returns when the replacement says that it has taken over, or why it never will.
 // One that says why ends by itself, when it has served whom it has accepted. One that says
 // nothing has ended, and so has one that comes to nothing as another process was first.
-func (r *replacement) await(ctx context.Context, passed <-chan int) error {
+func (r *replacement) await(ctx context.Context, u *upgrading, passed <-chan int) error {
 	defer r.pipe.Close()
 	ctx, cancel := context.WithTimeout(ctx, upgradePatience)
 	defer cancel()
@@ -102,11 +102,7 @@ func (r *replacement) await(ctx context.Context, passed <-chan int) error {
 				return fmt.Errorf("%s has taken over meanwhile", sock.Peer{PID: to})
 			}
 		case <-ctx.Done():
-			select {
-			case to = <-passed:
-			default:
-			}
-			if to == r.pid { // it has not come to say so
+			if to == r.pid || u.giveUp(r.pid) == r.pid { // it has not come to say so
 				return r.process.Release()
 			}
 			r.end()

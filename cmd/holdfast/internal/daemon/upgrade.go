@@ -40,7 +40,7 @@ func (d *daemon) upgrade() (status.Upgrade, error) {
 	}
 	r, err := d.startReplacement()
 	if err == nil {
-		err = r.await(d.until, passed)
+		err = r.await(d.until, &d.upgrading, passed)
 	}
 	switch {
 	case err != nil && d.until.Err() != nil:
