@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,10 +14,11 @@ import (
 
 const replacementPID, otherPID = 12, 13
 
-// upgradingBy is an instance that upgrades.
+// upgradingBy is an instance that upgrades, and takes no calls.
 func upgradingBy(t *testing.T) *daemon {
 	t.Helper()
-	d := &daemon{}
+	d := &daemon{stopping: make(chan struct{})}
+	close(d.stopping)
 	_, _, err := d.upgrading.begin()
 	require.NoError(t, err)
 	return d
@@ -26,7 +28,7 @@ func TestWhoIsEndedDoesNotTakeOver(t *testing.T) {
 	t.Parallel()
 	d := upgradingBy(t)
 	require.Zero(t, d.upgrading.giveUp(replacementPID))
-	require.ErrorIs(t, original{d: d}.LetGo(sock.Peer{PID: replacementPID}), errGivenUp)
+	require.ErrorIs(t, original{d, new(atomic.Bool)}.LetGo(sock.Peer{PID: replacementPID}), errGivenUp)
 	assert.True(t, d.upgrading.enter(otherPID), "another one may")
 	d.upgrading.leave()
 	d.upgrading.failed(errors.New("it has taken too long"))
