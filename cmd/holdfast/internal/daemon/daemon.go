@@ -160,6 +160,9 @@ func (d *daemon) isStopping() bool {
 func (d *daemon) stop(further <-chan string) {
 	limit := d.current.config.Global.DrainTimeout
 	d.handsOn.Store(d.offering.active) // who is taking over has the sockets, too
+	if d.offering.active {
+		d.engine.Pause() // who is taking over hears so from now on
+	}
 	close(d.stopping)
 	if d.succeeded {
 		limit = config.Timeout{Duration: d.offering.over}

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
+	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
 	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
@@ -72,6 +75,35 @@ func TestAnOriginalThatIsToldToStopLeavesWhatItHasLent(t *testing.T) {
 			assert.FileExists(t, s.dir+"/web.sock")
 		})
 	}
+}
+
+// It asks for a while which end this is.
+func TestAnOriginalThatIsToldToStopDoesNotAcceptWhenItSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	t.Parallel()
+	bus := filepath.Join(shortDir(t), "bus") // where nobody answers
+	silent, err := net.Listen("unix", bus)
+	require.NoError(t, err)
+	defer silent.Close()
+	m := storetest.Start(t, 20)
+	s := twoSockets(t)
+	first := s.lifeOf(t, m.Socket(), nil, "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus)
+	first.status()
+	p := s.play(t, lent)
+	first.signal(unix.SIGTERM)
+	require.Eventually(t, func() bool {
+		err := first.reload()
+		return err != nil && strings.Contains(err.Error(), errStopping.Error())
+	}, patience, time.Millisecond, "it waits for the end of the session")
+	require.NoError(t, p.BeginDrainingConnections(t.Context(), 0))
+	client := s.dial(t, "web")
+	_, err = client.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(time.Second)))
+	_, err = client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it waits for who takes over")
 }
 
 func TestAnOriginalThatStopsLendsNothing(t *testing.T) {
