@@ -66,6 +66,16 @@ func Restore(o Options, files []fdstore.Held) (*Vault, Found, error) {
 	return r.vault, r.found, nil
 }
 
+// Discard resets all connections in a vault that nobody goes on with, as far as this process
+// can open them, and tells how many records it has found; some may have been dropped lately.
+// The files are closed, and no owner of them may be alive.
+func Discard(files []fdstore.Held) int {
+	p := sortFiles(files)
+	found := p.resetAll(ErrUnreadable)
+	_ = p.close()
+	return len(found.Lost)
+}
+
 // parts are the files of a vault, sorted.
 type parts struct {
 	table     *sock.FD

@@ -265,9 +265,14 @@ func (c *connections) close() error {
 	return v.Close()
 }
 
-// end takes the vault from the holder: it is empty, and this is a stop.
+// end takes the vault from the holder: it is empty, and this is a stop. What could not be
+// opened is reset.
 func (c *connections) end() {
 	if c.vault == nil {
+		if n := vault.Discard(c.left); n > 0 {
+			c.log.Error("connections that another process has left are lost", "connections", n, "reason", "this process has never been able to open them")
+		}
+		c.left = nil
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keepPatience)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -232,4 +233,36 @@ func TestConnectionsThatTheStoreHasNoRoomForAreNotCutAsIfTheyWereWhole(t *testin
 		assert.Zero(t, n)
 		require.ErrorIs(t, err, io.EOF, "it ends in order")
 	})
+}
+
+// A process that has had no descriptors to open it.
+func TestAStopResetsWhatIsInAVaultThatWasNotOpened(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer server.Close()
+	peer, err := net.Dial("tcp", server.Addr().String())
+	require.NoError(t, err)
+	defer peer.Close()
+	conn, err := server.Accept()
+	require.NoError(t, err)
+	file, err := conn.(*net.TCPConn).File()
+	require.NoError(t, err)
+	v, err := vault.New(vault.Options{Writers: 1, Log: quiet})
+	require.NoError(t, err)
+	slot, _, ok := v.Writer(0).Take()
+	require.True(t, ok)
+	require.True(t, v.Writer(0).Keep(slot, int32(file.Fd()), -1))
+	require.NoError(t, errors.Join(file.Close(), conn.Close()))
+	c := connections{log: quiet}
+	files, release := v.Files()
+	c.left, err = copyFiles(files)
+	require.NoError(t, err)
+	release()
+	require.NoError(t, v.Close())
+
+	c.end()
+	assert.Empty(t, c.left)
+	require.NoError(t, peer.SetDeadline(time.Now().Add(patience)))
+	_, err = peer.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
