@@ -65,15 +65,11 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 		failures: make(chan failure, 3), calls: make(chan func()), stopping: make(chan struct{}),
 		lastCalls: make(chan func()), drained: make(chan struct{}),
 	}
-	if d.keep.client != nil {
-		// Where Yama lets only ancestors take descriptors, what the keeper starts may,
-		// should this process hang. It fails where there is no Yama.
-		_ = pidfd.Allow(os.Getppid())
-	}
 	if err := d.serveFrom(activation.FromSystemd(log), o.Takeover); err != nil {
 		d.telling.close()
 		return nil, err
 	}
+	d.allowKeeper()
 	d.watch()
 	log.Info("serving", "version", o.Version, "config", d.current.inputs.Path(), "generation", d.current.number,
 		"listeners", len(d.current.config.Listeners), "sockets", len(d.sockets.inService), "pid", os.Getpid())
@@ -114,6 +110,19 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) (err error)
 		return d.takeOver(over, passed, back.sockets)
 	}
 	return d.serveAlone(passed, back, inputs, unread)
+}
+
+// allowKeeper lets what the keeper starts take descriptors, should this process hang, where
+// Yama lets only ancestors do so. Whoever has become its parent when the keeper died is not
+// let.
+func (d *daemon) allowKeeper() {
+	parent := os.Getppid()
+	if !d.isKeepersChild() {
+		return
+	}
+	if err := pidfd.Allow(parent); err != nil {
+		d.log.Debug("the keeper's next process could not take over from this one if it hung", "error", err.Error())
+	}
 }
 
 // managerEnviron is what a replacement is told of the manager beside its sockets, before
