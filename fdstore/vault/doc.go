@@ -64,8 +64,9 @@
 // short nothing else is needed. A goroutine sweeps a segment when half of it is dead, so a
 // drop costs a constant, and each once in 20 s.
 //
-// Another goroutine adds segments before they are needed and gives up empty ones. With
-// a store a segment is used only when the store has it.
+// Another goroutine adds segments before they are needed and gives up empty ones. From the
+// return of Entrust on a segment is used only when the store has it. What is kept before may
+// be in one that only this process has, also where the rest of the vault is another's.
 //
 // # Versions
 //

@@ -182,7 +182,8 @@ func (d *daemon) entrustConnections(g *generation) {
 }
 
 // keepConnections goes on with what is left, before anything that may take long, and has
-// the holder keep it, as a generation says.
+// the holder keep it, as a generation says. Who comes in between may be in a segment that the
+// holder has not got yet: a kill resets him.
 func (d *daemon) keepConnections(g *generation) {
 	d.openConnections(g)
 	d.live.goOn(d.engine)
