@@ -133,13 +133,16 @@ func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
+	removed := pathWatch{told: -1, over: -1}
 	if len(dirs) > 0 {
-		removals := a.watchRemovals(dirs)
-		watching.Go(func() { a.restoreOn(ctx, removals) })
+		removed = a.watchRemovals(dirs)
+		watching.Go(func() { a.restoreOn(ctx, removed) })
 	}
 	return func() {
 		cancel()
+		removed.wake()
 		watching.Wait()
+		removed.close()
 		a.restorePaths()
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -147,43 +150,75 @@ func (a *adoption) watchPaths(sockets []activation.Socket) (stop func()) {
 	}
 }
 
-// watchRemovals is an inotify(7) descriptor that is readable when something was removed
-// from one of the directories; -1 = the kernel gives none, which poll(2) passes over.
-func (a *adoption) watchRemovals(dirs map[string]bool) int {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		a.log.Warn("a removed path is restored with a delay", "error", err.Error())
-		return -1
-	}
-	for dir := range dirs {
-		if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_DELETE|unix.IN_MOVED_FROM); err != nil {
-			a.log.Warn("a removed path is restored with a delay", "directory", dir, "error", err.Error())
-		}
-	}
-	return fd
-}
-
 // lookForPaths is how often paths are looked at where nobody tells of their removal.
 const lookForPaths = 10 * time.Millisecond
+
+// pathWatch is two descriptors for poll(2), which passes over -1: the kernel has given none.
+type pathWatch struct {
+	told    int // inotify(7): something was removed from one of some directories
+	over    int // an eventfd(2): nobody wants to know any more
+	timeout int // of poll, in milliseconds; -1 = none: all of the directories are told of
+}
+
+func (a *adoption) watchRemovals(dirs map[string]bool) pathWatch {
+	r := pathWatch{told: -1, over: -1, timeout: int(lookForPaths / time.Millisecond)}
+	var err error
+	if r.over, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
+		r.told, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	}
+	if err != nil {
+		a.log.Warn("a removed path is restored with a delay", "error", err.Error())
+		return r
+	}
+	watched := 0
+	for dir := range dirs {
+		if _, err := unix.InotifyAddWatch(r.told, dir, unix.IN_DELETE|unix.IN_MOVED_FROM); err != nil {
+			a.log.Warn("a removed path is restored with a delay", "directory", dir, "error", err.Error())
+			continue
+		}
+		watched++
+	}
+	if watched == len(dirs) {
+		r.timeout = -1
+	}
+	return r
+}
+
+// await returns when paths are to be looked at.
+func (r pathWatch) await() {
+	const most = 64 << 10 // of events in one go; what they say does not matter
+	ready := []unix.PollFd{{Fd: int32(r.told), Events: unix.POLLIN}, {Fd: int32(r.over), Events: unix.POLLIN}}
+	if n, _ := unix.Poll(ready, r.timeout); n > 0 && ready[0].Revents != 0 {
+		_, _ = unix.Read(r.told, make([]byte, most))
+	}
+}
+
+// wake has await return from now on.
+func (r pathWatch) wake() {
+	if r.over >= 0 {
+		_, _ = unix.Write(r.over, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func (r pathWatch) close() {
+	for _, fd := range []int{r.told, r.over} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
 
 // restoreOn ends with ctx. Clients find no path from the removal until its thread runs, so
 // that one comes before all others where this process may ask for it (CAP_SYS_NICE). It is
 // never unlocked: the thread ends with the goroutine, and nobody else gets it.
-func (a *adoption) restoreOn(ctx context.Context, removals int) {
-	if removals >= 0 {
-		defer unix.Close(removals)
-	}
+func (a *adoption) restoreOn(ctx context.Context, removed pathWatch) {
 	runtime.LockOSThread()
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
 	}, 0)
-	events := make([]byte, 64<<10) // what they say does not matter
 	for ctx.Err() == nil {
-		removed := []unix.PollFd{{Fd: int32(removals), Events: unix.POLLIN}}
-		if n, _ := unix.Poll(removed, int(lookForPaths/time.Millisecond)); n > 0 {
-			_, _ = unix.Read(removals, events)
-		}
-		a.restorePaths()
+		a.restorePaths() // also of what was removed before there was the watch
+		removed.await()
 	}
 }
 

@@ -116,7 +116,7 @@ func TestAPathIsWatchedWithoutInotify(t *testing.T) {
 	require.NoError(t, os.Remove(s.Addr().Path))
 	done := make(chan struct{})
 	go func() {
-		a.restoreOn(t.Context(), -1)
+		a.restoreOn(t.Context(), pathWatch{told: -1, over: -1, timeout: 1})
 		close(done)
 	}()
 	require.Eventually(t, s.Reachable, patience, time.Millisecond)
@@ -124,4 +124,27 @@ func TestAPathIsWatchedWithoutInotify(t *testing.T) {
 		<-done
 		a.paths.drop()
 	})
+}
+
+// Its thread comes before all others.
+func TestWhoIsToldOfRemovalsSleepsUntilThen(t *testing.T) {
+	dir := shortDir(t)
+	r := (&adoption{log: quiet}).watchRemovals(map[string]bool{dir: true})
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		r.await()
+	}()
+	select {
+	case <-woken:
+		require.Fail(t, "it looks although nothing was removed")
+	case <-time.After(10 * lookForPaths):
+	}
+	r.wake()
+	<-woken
+	r.close()
+
+	missing := (&adoption{log: quiet}).watchRemovals(map[string]bool{dir: true, dir + "/missing": true})
+	defer missing.close()
+	missing.await() // nobody tells of all of them
 }
