@@ -56,7 +56,7 @@ func (v *Vault) leave(s *segment) bool {
 // another process. The descriptors are lent: until release is called none is closed, and
 // nothing gets into a segment that is not among them.
 //
-// The other one must not restore before this one is gone, or has closed the vault: two
+// The other one cannot restore before this one is gone, or has closed the vault: two
 // owners would take each other's records out of the queues.
 func (v *Vault) Files() (files []fdstore.Entry, release func()) {
 	v.listing.Lock()

@@ -68,6 +68,13 @@
 // return of Entrust on a segment is used only when the store has it. What is kept before may
 // be in one that only this process has, also where the rest of the vault is another's.
 //
+// # One owner
+//
+// Who restores would touch connections that the owner goes on with, and take its records
+// out of the queues. So the owner has a lock on the table (flock(2)), which the kernel
+// takes from it at its end, however that comes, and a vault whose owner lives is not
+// restored, whoever passes it. That takes /proc.
+//
 // # Versions
 //
 // The table and each record say in which format they are, and from which on a program

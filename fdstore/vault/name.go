@@ -10,7 +10,7 @@ import (
 const TableName = namePrefix + "table"
 
 // MemfdName is the name of the table's memfd: /proc/PID/fd shows it as
-// "/memfd:holdfast-vault (deleted)".
+// "/memfd:holdfast-vault (deleted)", twice in its owner.
 const MemfdName = "holdfast-vault"
 
 const (

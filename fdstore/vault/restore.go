@@ -32,9 +32,11 @@ type Lost struct {
 	Reason string // for people
 }
 
-// Restore takes a vault over from a process that is gone: another owner must not be
-// alive. files are the table and the segments, by their names in the store; they are
-// the vault's, whatever happens. The store has them still, see Entrust.
+// Restore takes a vault over from a process that is gone, or has closed it. files are the
+// table and the segments, by their names in the store; they are the vault's, whatever
+// happens. The store has them still, see Entrust.
+//
+// It is ErrOwned while the owner lives, and nothing was touched.
 //
 // With ErrUnreadable all connections that were there are lost, and have been reset. They
 // are in Found, and so are those that were dropped lately: nobody can tell. The caller
@@ -79,6 +81,7 @@ func Discard(files []fdstore.Held) int {
 // parts are the files of a vault, sorted.
 type parts struct {
 	table     *sock.FD
+	claim     *sock.FD   // on the table; nil = none yet
 	segments  []*segment // by ID; in may be nil
 	queueLost bool       // of a segment there is the end that one sends to, and not the queue
 }
@@ -136,6 +139,10 @@ func (p *parts) openTable(o Options) (*table, error) {
 	if p.table == nil {
 		return nil, fmt.Errorf("%w: it is missing", ErrUnreadable)
 	}
+	var err error
+	if p.claim, err = claim(p.table); err != nil {
+		return nil, err
+	}
 	l, err := inspect(p.table.Raw())
 	if err != nil {
 		return nil, err
@@ -143,7 +150,7 @@ func (p *parts) openTable(o Options) (*table, error) {
 	if !readable(l.userFormat, l.userReaders, o.Format, o.Reads) {
 		return nil, fmt.Errorf("%w: its content has format %d, and this program reads %d to %d", ErrUnreadable, l.userFormat, o.Reads, o.Format)
 	}
-	t, err := mapTable(p.table, l)
+	t, err := mapTable(p.table, p.claim, l)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +175,10 @@ func (p *parts) resetAll(reason error) (found Found) {
 
 func (p *parts) close() error {
 	var errs []error
-	if p.table != nil {
-		errs = append(errs, p.table.Close())
+	for _, fd := range []*sock.FD{p.table, p.claim} {
+		if fd != nil {
+			errs = append(errs, fd.Close())
+		}
 	}
 	for _, s := range p.segments {
 		errs = append(errs, s.close())

@@ -504,3 +504,28 @@ func TestAProcessThatMayNotOpenEnoughResetsTheRestAndNamesIt(t *testing.T) {
 	assert.Equal(t, len(found.Kept), v.Stats().Kept)
 	require.Eventually(t, func() bool { v.Sweep(); return v.Queued() == len(found.Kept) }, soon, time.Millisecond)
 }
+
+func TestAVaultWhoseOwnerLivesIsNotRestored(t *testing.T) {
+	for name, o := range map[string]vault.Options{"": options(), "of another version": {Format: 7, Reads: 7}} {
+		t.Run(name, func(t *testing.T) {
+			v, err := vault.New(options())
+			require.NoError(t, err)
+			client := keepClient(t, v, "kept")
+			files, release := v.Files()
+			held := copies(t, files)
+			assert.True(t, vault.IsOwned(held))
+			_, found, err := vault.Restore(o, copies(t, files))
+			release()
+			require.ErrorIs(t, err, vault.ErrOwned)
+			assert.Empty(t, found)
+			require.NoError(t, v.Close())
+			assert.False(t, vault.IsOwned(held))
+			_, found = restore(t, options(), held)
+			require.Len(t, found.Kept, 1)
+			_, err = unix.Write(int(found.Kept[0].FDs[0]), []byte("x"))
+			require.NoError(t, err)
+			_, err = io.ReadFull(client, make([]byte, 1))
+			require.NoError(t, err, "nothing was done to it")
+		})
+	}
+}

@@ -19,8 +19,9 @@ const sealed = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 type table struct {
 	layout
 
-	fd  *sock.FD
-	mem []byte
+	fd    *sock.FD
+	claim *sock.FD // on fd: while it is open nobody else restores
+	mem   []byte
 }
 
 // newTable makes an empty table.
@@ -29,9 +30,13 @@ func newTable(l layout) (*table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a vault's table: %w", err)
 	}
-	t, err := mapTable(fd, l)
+	owned, err := claim(fd)
 	if err != nil {
 		return nil, fmt.Errorf("make a vault's table: %w", errors.Join(err, fd.Close()))
+	}
+	t, err := mapTable(fd, owned, l)
+	if err != nil {
+		return nil, fmt.Errorf("make a vault's table: %w", errors.Join(err, owned.Close(), fd.Close()))
 	}
 	l.writeHeader(t.mem[:pageSize])
 	return t, nil
@@ -82,15 +87,15 @@ func inspect(fd int) (layout, error) {
 	return l, nil
 }
 
-func mapTable(fd *sock.FD, l layout) (*table, error) {
+func mapTable(fd, owned *sock.FD, l layout) (*table, error) {
 	mem, err := unix.Mmap(fd.Raw(), 0, l.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
-	return &table{layout: l, fd: fd, mem: mem}, nil
+	return &table{layout: l, fd: fd, claim: owned, mem: mem}, nil
 }
 
-func (t *table) close() error { return errors.Join(t.unmap(), t.fd.Close()) }
+func (t *table) close() error { return errors.Join(t.unmap(), t.fd.Close(), t.claim.Close()) }
 
 func (t *table) unmap() error {
 	mem := t.mem

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,6 +52,7 @@ func TestAProcessThatHangsIsTakenOverWithAllThatItKeeps(t *testing.T) {
 	require.Equal(t, "kept\n", line)
 
 	held := pull(t, child.Process.Pid)
+	require.True(t, vault.IsOwned(held), "it only stands still")
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 	_, found := restore(t, killOptions(), held)
@@ -66,11 +66,10 @@ func pull(t *testing.T, pid int) (held []fdstore.Held) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	require.NoError(t, err)
 	defer unix.Close(pidfd)
-	get := func(name string, fd int) int {
+	get := func(name string, fd int) {
 		raw, err := unix.PidfdGetfd(pidfd, fd, 0)
 		require.NoError(t, err)
 		held = append(held, fdstore.Held{Name: name, FD: sock.NewFD(raw)})
-		return raw
 	}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	require.NoError(t, err)
@@ -80,14 +79,17 @@ func pull(t *testing.T, pid int) (held []fdstore.Held) {
 		if !vault.IsTable(link) {
 			continue
 		}
-		fd, err := strconv.Atoi(filepath.Base(path))
+		table, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) // its lock stays there
 		require.NoError(t, err)
-		files, owner, err := vault.Locate(get("vault/table", fd))
+		held = append(held, fdstore.Held{Name: vault.TableName, FD: sock.NewFD(table)})
+		files, owner, err := vault.Locate(table)
 		require.NoError(t, err)
 		assert.Equal(t, pid, owner)
 		for _, f := range files {
 			get(f.Name, f.FD)
 		}
+		return held
 	}
-	return held
+	require.Fail(t, "it has no vault")
+	return nil
 }
