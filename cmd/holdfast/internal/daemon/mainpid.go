@@ -20,8 +20,9 @@ const mainPIDPatience = 5 * time.Minute
 //
 // A process of another service, or of somebody's terminal, is none that the manager can
 // supervise, although systemd takes the word of root for it: it would not learn of its
-// end. The manager is told nothing then. It learns that this process ends, and does what
-// the unit says: the next one that it starts takes over in its turn.
+// end. The manager is told nothing then, and keeps nothing any more: what it has is the
+// other process's. It learns that this process ends, and does what the unit says: the next
+// one that it starts takes over in its turn.
 func (d *daemon) tellMainPID(pid int) {
 	told := d.upgrading.done
 	switch {
@@ -30,6 +31,7 @@ func (d *daemon) tellMainPID(pid int) {
 	case !supervisable(pid):
 		d.log.Warn("the process that has taken over is not one of this service: its service manager sees the service end", "pid", pid)
 		d.telling.hush()
+		d.keep.clear()
 		told()
 	default:
 		d.telling.finish(func() error {

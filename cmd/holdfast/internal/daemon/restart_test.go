@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +78,10 @@ func (s *site) lived(t *testing.T, m *storetest.Manager) {
 	first.end(unix.SIGKILL)
 }
 
+// apart has a process see no other one, as none of its control group: it has a PID name
+// space of its own.
+const apart = "APART=yes"
+
 // lifeOf starts a process with those descriptors, under the manager at a path.
 func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, environ ...string) *life {
 	t.Helper()
@@ -92,6 +98,9 @@ func (s *site) lifeOf(t *testing.T, notify string, passed []fdstore.Held, enviro
 	l.command.Env = append(l.command.Env, environ...)
 	if len(names) > 0 {
 		l.command.Env = append(l.command.Env, "LISTEN_FDS="+strconv.Itoa(len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	}
+	if slices.Contains(environ, apart) {
+		l.command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	}
 	l.command.Stderr = &l.log
 	require.NoError(t, l.command.Start())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-proxy/holdfast/activation"
 	"github.com/holdfast-proxy/holdfast/activation/pidfd"
+	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 	"github.com/holdfast-proxy/holdfast/proxy"
 	"github.com/holdfast-proxy/holdfast/proxy/config"
 	"github.com/holdfast-proxy/holdfast/systemd"
@@ -79,6 +80,10 @@ func start(until context.Context, o Options, log *slog.Logger, level *slog.Level
 	return d, nil
 }
 
+// errOwnerLives is why a start fails that the holder has passed connections to, and that
+// does not take over from who has them: their sockets are that one's, too.
+var errOwnerLives = errors.New("the connections that are kept for this process are those of another one, which lives and is not taken over from: end that one first")
+
 // serveFrom puts the first generation into service: in the place of a running instance,
 // or alone. passed is what this process was started with.
 func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) (err error) {
@@ -97,6 +102,9 @@ func (d *daemon) serveFrom(passed *activation.Source, mode Takeover) (err error)
 		return err
 	}
 	defer over.close()
+	if over == nil && vault.IsOwned(back.vault) {
+		return errOwnerLives
+	}
 	if over != nil {
 		back.store.Known = append(back.store.Known, over.stored...)
 	}
