@@ -169,9 +169,9 @@ func (d *daemon) openConnections(g *generation) {
 
 // entrustConnections has the holder keep the vault, as a generation says. That there is no
 // room for it is tried again. Meanwhile connections end with this process.
-func (d *daemon) entrustConnections(g *generation) {
+func (d *daemon) entrustConnections(ctx context.Context, g *generation) {
 	store := d.keep.store.Load()
-	err := d.keep.noteFull(d.live.entrust(d.until, store))
+	err := d.keep.noteFull(d.live.entrust(ctx, store))
 	if err != nil && !d.live.unheld.Load() {
 		d.log.Error("connections end with this process", "error", err.Error())
 	}
@@ -184,10 +184,10 @@ func (d *daemon) entrustConnections(g *generation) {
 // keepConnections goes on with what is left, before anything that may take long, and has
 // the holder keep it, as a generation says. Who comes in between may be in a segment that the
 // holder has not got yet: a kill resets him.
-func (d *daemon) keepConnections(g *generation) {
+func (d *daemon) keepConnections(ctx context.Context, g *generation) {
 	d.openConnections(g)
 	d.live.goOn(d.engine)
-	d.entrustConnections(g)
+	d.entrustConnections(ctx, g)
 }
 
 // kept is how many connections and pipes are in the vault.

@@ -93,7 +93,7 @@ func (d *daemon) abandon(g *generation) error {
 
 // keepGeneration has the holder keep what the next process needs to serve a
 // generation: its sockets, and itself. All of it is kept, or nothing.
-func (d *daemon) keepGeneration(g *generation) error {
+func (d *daemon) keepGeneration(ctx context.Context, g *generation) error {
 	k := d.keptOf(g)
 	var own []activation.Socket
 	for _, l := range g.got.Listeners {
@@ -104,7 +104,7 @@ func (d *daemon) keepGeneration(g *generation) error {
 		}
 	}
 	var err error
-	if g.pushed, err = d.keep.push(d.until, own, k); err != nil {
+	if g.pushed, err = d.keep.push(ctx, own, k); err != nil {
 		return err
 	}
 	d.kept, d.unkept = k, false
@@ -126,8 +126,8 @@ func (d *daemon) keptOf(g *generation) kept {
 
 // keepIfPossible is keepGeneration where it is better to serve what does not outlive this
 // process than not to serve; it is tried again. It tells whether it is kept.
-func (d *daemon) keepIfPossible(g *generation) bool {
-	err := d.keepGeneration(g)
+func (d *daemon) keepIfPossible(ctx context.Context, g *generation) bool {
+	err := d.keepGeneration(ctx, g)
 	if err != nil && !d.unkept {
 		d.log.Error("not kept when this process ends", "error", err.Error())
 	}

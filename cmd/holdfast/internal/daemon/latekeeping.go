@@ -41,7 +41,7 @@ func (d *daemon) keepLate() {
 		d.live.unheld.Store(true)
 		return
 	}
-	d.keepConnections(d.current)
+	d.keepConnections(d.until, d.current)
 	if !d.keep.exists() {
 		return
 	}
@@ -50,7 +50,7 @@ func (d *daemon) keepLate() {
 		needed = append(needed, storedName(s))
 	}
 	d.keep.drop(d.until, func(name string) bool { return sock.IsStoreName(name) && !slices.Contains(needed, name) })
-	kept := d.keepIfPossible(d.current)
+	kept := d.keepIfPossible(d.until, d.current)
 	if kept && !d.live.unheld.Load() {
 		d.log.Info("kept when this process ends, from now on")
 	}

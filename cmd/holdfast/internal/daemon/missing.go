@@ -15,7 +15,7 @@ func (d *daemon) complete() {
 		_ = d.abandon(g) // nothing was opened for it
 		return
 	}
-	d.keepIfPossible(g)
+	d.keepIfPossible(d.until, g)
 	if _, err := d.commit(g); err != nil {
 		return // told to stop
 	}

@@ -145,7 +145,7 @@ func (o original) Abandoned() {
 			o.d.engine.Resume()
 			o.d.reopenAsks()
 		}
-		o.d.entrustConnections(o.d.current)
+		o.d.entrustConnections(o.d.until, o.d.current)
 	})
 	o.lent.Store(false)
 }

@@ -55,8 +55,9 @@ func (s *site) play(t *testing.T, upTo int) *playedReplacement {
 
 // playedOriginal is an instance that only has sockets to lend.
 type playedOriginal struct {
-	sockets []handover.Socket
-	asked   func() // for them
+	sockets   []handover.Socket
+	asked     func()        // for them
+	lettingGo chan struct{} // closed when it has; nil = it does at once
 
 	mu     sync.Mutex
 	events []string
@@ -116,4 +117,10 @@ func (s *site) playOriginal(t *testing.T, asked func()) *playedOriginal {
 func (*playedOriginal) Connections() ([]handover.Socket, error) { return nil, nil }
 
 // LetGo implements [handover.Original].
-func (*playedOriginal) LetGo(sock.Peer) error { return nil }
+func (o *playedOriginal) LetGo(sock.Peer) error {
+	o.note("letting go")
+	if o.lettingGo != nil {
+		<-o.lettingGo
+	}
+	return nil
+}

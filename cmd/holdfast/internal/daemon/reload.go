@@ -84,10 +84,10 @@ func (d *daemon) change() ([]status.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.keepGeneration(g); err != nil {
+	if err := d.keepGeneration(d.until, g); err != nil {
 		return nil, errors.Join(err, d.abandon(g))
 	}
-	d.keepConnections(g)
+	d.keepConnections(d.until, g)
 	return d.commit(g)
 }
 

@@ -119,7 +119,9 @@ func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func(
 	case <-ctx.Done():
 		return left, ctx.Err()
 	}
-	step, cancel = context.WithTimeout(ctx, alonePatience)
+	// Also when this process is to stop: who has asked the original to let go, and does not
+	// hear whether it has, can leave the service to nobody.
+	step, cancel = context.WithTimeout(context.WithoutCancel(ctx), alonePatience)
 	defer cancel()
 	left.since = time.Now()
 	left.handover, err = s.ShutdownOriginalNode(step)

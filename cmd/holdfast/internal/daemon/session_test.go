@@ -325,6 +325,26 @@ func TestAFileThatGoesBadMeanwhileIsNotTakenOverWith(t *testing.T) {
 	assert.False(t, o.heard("draining"))
 }
 
+// Up to then it could be left to the original, which stops now.
+func TestAReplacementThatIsToldToStopWhenTheOriginalIsLettingGoStopsAsTheInstance(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	o := s.playOriginal(t, func() {})
+	o.lettingGo = make(chan struct{})
+	second := s.lifeOf(t, nobody, nil)
+	require.Eventually(t, func() bool { return o.heard("letting go") }, patience, time.Millisecond)
+	second.signal(unix.SIGTERM)
+	time.Sleep(200 * time.Millisecond) // it knows of the signal by then
+	close(o.lettingGo)
+	second.log.eventually(t, "msg=stopping")
+	second.awaitSuccess()
+	assert.True(t, o.heard("shutdown"))
+	assert.NotContains(t, second.log.String(), "not taking over")
+	assert.Empty(t, filesIn(t, s.dir))
+}
+
 // The original has waited ten seconds for it, and accepts again.
 func TestAReplacementThatStandsStillOnTrialWithdrawsAndEnds(t *testing.T) {
 	if testing.Short() {

@@ -172,9 +172,9 @@ func (d *daemon) serveFirst(g *generation) error {
 		return err
 	}
 	leftovers := d.leftoverPlans(g) // before keepGeneration, which keeps their configurations
-	d.keepIfPossible(g)
+	d.keepIfPossible(d.until, g)
 	d.openConnections(g)
-	d.entrustConnections(g)
+	d.entrustConnections(d.until, g)
 	if _, err := d.commit(g); err != nil {
 		d.tell(d.notify.Stopping)
 		d.unserve()

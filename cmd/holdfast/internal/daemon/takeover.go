@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -102,10 +103,11 @@ func (d *daemon) takeOver(t *takeover, passed ...*activation.Source) error {
 	}
 	d.onTrial = false
 	d.live.left, d.live.since = left.vault, left.since
-	d.keepConnections(g)
+	keeping := context.WithoutCancel(d.until) // from now on a stop is one of the instance
+	d.keepConnections(keeping, g)
 	// Not before: who dies on trial must not leave a socket with the holder that the
 	// original has never had.
-	d.keepIfPossible(g)
+	d.keepIfPossible(keeping, g)
 	d.watch()
 	d.inheritHandover(left.handover)
 	plans := d.leftoverPlans(g) // closes the control socket of one that was killed, whose address is wanted next
