@@ -91,12 +91,17 @@ func (s seized) complete(ctx context.Context, _ time.Duration, _ func([]fdstore.
 
 // robAndEnd kills an instance that does not answer, and takes its connections from it
 // before, while it stands still. If that cannot be done they are those that it has lent.
+// If ctx ends meanwhile it goes on.
 func robAndEnd(ctx context.Context, p *pidfd.Process, lent []fdstore.Held, log *slog.Logger) ([]fdstore.Held, error) {
 	log.Warn("the running instance does not answer: it is killed", "instance", p.String())
-	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	step, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
-	files, err := vaultOf(ctx, p)
+	files, err := vaultOf(step, p)
 	switch {
+	case ctx.Err() != nil:
+		closeHeld(lent)
+		closeHeld(files)
+		return nil, errors.Join(ctx.Err(), p.Signal(unix.SIGCONT))
 	case files != nil:
 		closeHeld(lent)
 	case lent != nil:
