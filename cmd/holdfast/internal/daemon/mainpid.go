@@ -36,14 +36,23 @@ func (d *daemon) tellMainPID(pid int) {
 	default:
 		d.telling.finish(func() error {
 			defer told()
-			return d.sendMainPID(pid)
+			return d.sendMainPID(context.Background(), pid)
 		})
 	}
 }
 
+// lead makes this process the main one, before it ends the one that is: the manager would
+// take that for the end of the service, and end this one with it.
+func (d *daemon) lead(ctx context.Context) error {
+	if d.notify == nil {
+		return nil
+	}
+	return d.sendMainPID(ctx, os.Getpid())
+}
+
 // sendMainPID returns when the manager has acted on the message.
-func (d *daemon) sendMainPID(pid int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), mainPIDPatience)
+func (d *daemon) sendMainPID(ctx context.Context, pid int) error {
+	ctx, cancel := context.WithTimeout(ctx, mainPIDPatience)
 	defer cancel()
 	err := d.notify.MainPID(pid)
 	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // its queue is full

@@ -40,7 +40,7 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 		}
 		_ = o.FD.Close()
 	}
-	t.predecessor = session{s, d.log, slices.ContainsFunc(t.legacy.Stored, vault.IsName)}
+	t.predecessor = session{s, d.log, slices.ContainsFunc(t.legacy.Stored, vault.IsName), d.lead}
 	t.stored = t.legacy.storedOf(d.keep.identity(), t.own.Offers)
 	return t, nil
 }
@@ -54,6 +54,7 @@ type session struct {
 	*handover.Session
 	log  *slog.Logger
 	held bool // a holder keeps its connections
+	lead func(ctx context.Context) error
 }
 
 // giveUp implements predecessor.
@@ -83,6 +84,9 @@ func (s session) complete(ctx context.Context, over time.Duration, onTrial func(
 			err = errors.Join(err, errHolderHas)
 		}
 	case errors.Is(err, handover.ErrHung):
+		if leadErr := s.lead(ctx); leadErr != nil {
+			s.log.Warn("the service manager does not know that this is the main process", "error", leadErr.Error())
+		}
 		left.since = time.Now()
 		left.vault, err = robAndEnd(ctx, s.Process(), left.vault, s.log)
 	}

@@ -257,6 +257,27 @@ func TestAnOriginalDoesNotEndBeforeTheManagerKnowsItsSuccessor(t *testing.T) {
 	assert.Contains(t, m.heard(), "MAINPID="+strconv.Itoa(u.done.PID)+"\n")
 }
 
+func TestAnOriginalThatHangsIsNotEndedBeforeTheManagerKnowsItsSuccessor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes fifteen seconds")
+	}
+	t.Parallel()
+	m := newListeningManager(t)
+	s := twoSockets(t)
+	first := s.lifeOf(t, m.path, nil)
+	first.status()
+	second := s.lifeOf(t, m.path, nil, "TRIAL=2s")
+	first.log.eventually(t, "the replacement accepts")
+	first.freeze()
+	m.busy.Lock()
+	assert.Never(t, first.over, alonePatience+6*time.Second, 100*time.Millisecond)
+	m.busy.Unlock()
+	second.log.eventually(t, "msg=serving")
+	first.gone()
+	assert.Contains(t, m.heard(), "MAINPID="+strconv.Itoa(second.command.Process.Pid)+"\n")
+	requireEcho(t, s.dial(t, "web"))
+}
+
 func TestTheLastMessageIsNotLostInAFullQueue(t *testing.T) {
 	m := newListeningManager(t)
 	t.Setenv("NOTIFY_SOCKET", m.path)
