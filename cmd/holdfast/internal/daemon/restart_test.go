@@ -43,6 +43,9 @@ func init() {
 		if long, err := time.ParseDuration(os.Getenv("TRIAL")); err == nil {
 			trial = long
 		}
+		if long, err := time.ParseDuration(os.Getenv("PATIENCE")); err == nil {
+			requestPatience = long
+		}
 		o := Options{Source: config.Source{File: os.Getenv("FILE")}, Version: "test", Takeover: TakeoverAuto}
 		for _, arg := range os.Args[1:] {
 			if how, ok := strings.CutPrefix(arg, "--takeover="); ok {

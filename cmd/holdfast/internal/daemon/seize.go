@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-proxy/holdfast/fdstore/vault"
 )
 
-// hungError is that an instance does not answer at all.
+// hungError is that an instance does not answer at all, or gives no sockets and does not
+// say why.
 type hungError struct{ error }
 
 func (e hungError) Unwrap() error { return e.error }

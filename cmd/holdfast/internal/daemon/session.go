@@ -25,7 +25,9 @@ func (d *daemon) greet(s *handover.Session) (*takeover, error) {
 	step, cancel := context.WithTimeout(d.until, requestPatience)
 	defer cancel()
 	got, err := s.SendListeningSockets(step)
-	if err != nil {
+	if errors.Is(err, handover.ErrHung) {
+		return nil, hungError{err} // the rest of it does, behind who answers
+	} else if err != nil {
 		return nil, err
 	}
 	t := &takeover{from: "the running instance"}

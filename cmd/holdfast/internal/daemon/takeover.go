@@ -31,10 +31,6 @@ const (
 	// to give up.
 	stepPatience = 30 * time.Second
 
-	// requestPatience is how long an instance that answers may take for one request: it
-	// may be at a reload, which waits for its manager and for names.
-	requestPatience = 2 * time.Minute
-
 	// alonePatience is how long it may take to stop accepting, and to let go for good: it
 	// has nothing else to do then.
 	alonePatience = 10 * time.Second
@@ -42,6 +38,10 @@ const (
 	// endPatience is how long an instance may take to be gone that has ended the session.
 	endPatience = 2 * time.Second
 )
+
+// requestPatience is how long an instance that answers may take for one request: it may be
+// at a reload, which waits for its manager and for names. Tests set it.
+var requestPatience = 2 * time.Minute
 
 // trial is how long a replacement serves alone before the original lets go for good,
 // which waits ten seconds for that. Tests set it.

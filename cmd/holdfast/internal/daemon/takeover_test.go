@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/activation/handover"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/fdstore"
 	"github.com/holdfast-proxy/holdfast/fdstore/storetest"
 	"github.com/holdfast-proxy/holdfast/proxy/control"
@@ -302,6 +306,43 @@ func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	third := s.lifeOf(t, nobody, nil)
 	third.status()
 	requireEcho(t, s.dial(t, "web"))
+}
+
+func init() {
+	children["an instance that only says hello"] = func() error {
+		web, err := sock.Listen(sock.TCP(netip.MustParseAddrPort(os.Getenv("WEB"))), sock.Options{})
+		if err != nil {
+			return err
+		}
+		l, err := handover.Listen(os.Getenv("HANDOVER"))
+		if err != nil {
+			return err
+		}
+		defer web.Close()
+		return handover.Serve(context.Background(), l, &playedOriginal{asked: func() { select {} }}, handover.Options{}, quiet)
+	}
+}
+
+// Who answers is not who does the work.
+func TestAnInstanceThatHangsBehindItsAnswersIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	first := exec.Command("/proc/self/exe")
+	first.Env = append(os.Environ(), "DAEMON_TEST_CHILD=an instance that only says hello",
+		"WEB="+strings.TrimPrefix(s.listen["web"][0], "tcp://"), "HANDOVER="+s.dir+"/handover.sock")
+	require.NoError(t, first.Start())
+	defer func() {
+		_ = first.Process.Kill()
+		_ = first.Wait()
+	}()
+	require.Eventually(t, func() bool { return reachable(s.listen["web"][0]) == nil && len(filesIn(t, s.dir)) > 0 }, patience, time.Millisecond)
+	waiting := s.dial(t, "web")
+	second := s.lifeOf(t, nobody, nil, "PATIENCE=1s")
+	requireEcho(t, waiting)
+	second.status()
+	assert.Equal(t, map[string]string{s.label("web"): "pidfd"}, origins(s.process(t)))
 }
 
 func TestTheClientsOfAnInstanceThatHangsCountBeforeOthersAreAccepted(t *testing.T) {
