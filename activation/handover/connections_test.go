@@ -78,6 +78,7 @@ func TestAHandoverWithoutConnectionsIsOneAllTheSame(t *testing.T) {
 	serving := startInstance(t, path, old, Options{}, quiet())
 	s := drained(t, path)
 	_, err := s.SendConnections(deadline(t))
+	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "permission denied")
 	next, err := s.ShutdownOriginalNode(deadline(t))
 	require.NoError(t, err)

@@ -18,6 +18,9 @@ var (
 	// is stopped, or blocked, or has too much to do.
 	ErrHung = errors.New("it does not answer")
 
+	// ErrRefused means that the original says no to a request. The session goes on.
+	ErrRefused = errors.New("refused")
+
 	// ErrGone means that the original has ended in the middle of a session. Who has
 	// its sockets by then is on his own and can go on with them.
 	ErrGone = errors.New("it has gone")

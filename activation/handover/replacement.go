@@ -19,8 +19,8 @@ import (
 // Session is the replacement's side of a session: one request after the other, in
 // the order of the methods below. Its methods are for one goroutine.
 //
-// When the original says no, it is as it was before that request, and others can be
-// made. Any other error is the end of the session: ErrGone, an answer that makes no
+// When the original says no, ErrRefused, it is as it was before that request, and others
+// can be made. Any other error is the end of the session: ErrGone, an answer that makes no
 // sense, a context that ended. After ErrHung the original may be still about to do
 // what it was asked for.
 type Session struct {
@@ -92,7 +92,7 @@ func (s *Session) SendListeningSockets(ctx context.Context) (got []Received, err
 // BeginDrainingConnections. They are the original's until ShutdownOriginalNode has
 // succeeded, or its process is gone: nothing may be done with them before. From an
 // original without that feature nothing comes. They come all or, with an error, not at
-// all; then the handover can go on, but the connections stay where they are.
+// all. After ErrRefused the handover can go on, but the connections stay where they are.
 func (s *Session) SendConnections(ctx context.Context) ([]Received, error) {
 	if !slices.Contains(s.features, featureConnections) {
 		return nil, nil
@@ -226,11 +226,11 @@ func (s *Session) exchange(ctx context.Context, request message) (message, []*so
 func refusal(m message) error {
 	switch m.Code {
 	case codeBusy:
-		return ErrBusy
+		return fmt.Errorf("%w: %w", ErrRefused, ErrBusy)
 	case codeNotSupported:
-		return ErrNotSupported
+		return fmt.Errorf("%w: %w", ErrRefused, ErrNotSupported)
 	}
-	return fmt.Errorf("refused: %s", m.Message)
+	return fmt.Errorf("%w: %s", ErrRefused, m.Message)
 }
 
 // end is failed for what no further request can follow.

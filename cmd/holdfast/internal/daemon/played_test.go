@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,11 +54,12 @@ func (s *site) play(t *testing.T, upTo int) *playedReplacement {
 	return p
 }
 
-// playedOriginal is an instance that only has sockets to lend.
+// playedOriginal is an instance that only has descriptors to lend.
 type playedOriginal struct {
 	sockets   []handover.Socket
-	asked     func()        // for them
-	lettingGo chan struct{} // closed when it has; nil = it does at once
+	files     int           // of its connections; 0 = they stay
+	asked     func()        // for the sockets; may be nil
+	lettingGo chan struct{} // closed when it has let go; nil = it does at once
 
 	mu     sync.Mutex
 	events []string
@@ -76,7 +78,9 @@ func (o *playedOriginal) heard(event string) bool {
 }
 
 func (o *playedOriginal) Sockets() ([]handover.Socket, error) {
-	o.asked()
+	if o.asked != nil {
+		o.asked()
+	}
 	return o.sockets, nil
 }
 
@@ -89,11 +93,9 @@ func (o *playedOriginal) Shutdown(sock.Peer) { o.note("shutdown") }
 
 func (o *playedOriginal) Abandoned() { o.note("abandoned") }
 
-// playOriginal is one at the addresses of the site's listener, until the test ends. asked
-// is called when a replacement wants them.
-func (s *site) playOriginal(t *testing.T, asked func()) *playedOriginal {
+// playOriginal plays one at the addresses of the site's listener, until the test ends.
+func (s *site) playOriginal(t *testing.T, o *playedOriginal) {
 	t.Helper()
-	o := &playedOriginal{asked: asked}
 	for _, address := range s.listen["web"] {
 		at := netip.MustParseAddrPort(strings.TrimPrefix(address, "tcp://"))
 		l, err := sock.Listen(sock.TCP(at), sock.Options{})
@@ -110,11 +112,15 @@ func (s *site) playOriginal(t *testing.T, asked func()) *playedOriginal {
 		stop()
 		assert.NoError(t, <-ended)
 	})
-	return o
 }
 
-// Connections implements [handover.Original]: they stay here.
-func (*playedOriginal) Connections() ([]handover.Socket, error) { return nil, nil }
+// Connections implements [handover.Original].
+func (o *playedOriginal) Connections() (files []handover.Socket, err error) {
+	for n := range o.files {
+		files = append(files, handover.Socket{Label: handover.Label{Name: fmt.Sprintf("vault/%d/in", n+1)}, FD: o.sockets[0].FD})
+	}
+	return files, nil
+}
 
 // LetGo implements [handover.Original].
 func (o *playedOriginal) LetGo(sock.Peer) error {

@@ -114,10 +114,10 @@ func (s session) tryAlone(ctx context.Context, over time.Duration, onTrial func(
 		for _, f := range lent {
 			left.vault = append(left.vault, fdstore.Held{Name: f.Name, FD: f.FD})
 		}
-	case errors.Is(err, handover.ErrGone) || errors.Is(err, handover.ErrHung):
-		return left, err
-	default:
+	case errors.Is(err, handover.ErrRefused):
 		s.log.Warn("connections stay where they are, and end there", "error", err.Error())
+	default:
+		return left, err
 	}
 	onTrial(left.vault)
 	select {

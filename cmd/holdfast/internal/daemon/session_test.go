@@ -302,10 +302,11 @@ func TestAReplacementServesTheFileAsItIsWhenTheOriginalChangesNoMore(t *testing.
 	s := newSite(t)
 	s.server = echo(t).String()
 	s.write(t)
-	o := s.playOriginal(t, func() {
+	o := &playedOriginal{asked: func() {
 		s.listen["more"] = []string{freeAddress(t)}
 		s.write(t)
-	})
+	}}
+	s.playOriginal(t, o)
 	second := s.lifeOf(t, nobody, nil)
 	second.status()
 	assert.True(t, o.heard("draining"))
@@ -316,7 +317,8 @@ func TestAFileThatGoesBadMeanwhileIsNotTakenOverWith(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.write(t)
-	o := s.playOriginal(t, func() { assert.NoError(t, os.WriteFile(s.file, []byte("x = ["), 0o600)) })
+	o := &playedOriginal{asked: func() { assert.NoError(t, os.WriteFile(s.file, []byte("x = ["), 0o600)) }}
+	s.playOriginal(t, o)
 	second := s.lifeOf(t, nobody, nil)
 	require.Error(t, second.command.Wait())
 	second.ended = true
@@ -325,14 +327,30 @@ func TestAFileThatGoesBadMeanwhileIsNotTakenOverWith(t *testing.T) {
 	assert.False(t, o.heard("draining"))
 }
 
+func TestAReplacementThatCannotHaveAllConnectionsLeavesThemAndTheService(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.server = echo(t).String()
+	s.write(t)
+	o := &playedOriginal{files: 250}
+	s.playOriginal(t, o)
+	second := s.lifeOf(t, nobody, nil, "NOFILE=200")
+	require.Eventually(t, second.over, 3*patience, 10*time.Millisecond)
+	require.Error(t, second.command.Wait())
+	second.ended = true
+	assert.Regexp(t, `SendConnections: [0-9]+ of 250 descriptors arrived`, second.log.String())
+	assert.NotContains(t, second.log.String(), "connections stay where they are")
+	require.Eventually(t, func() bool { return o.heard("abandoned") }, patience, time.Millisecond)
+}
+
 // Up to then it could be left to the original, which stops now.
 func TestAReplacementThatIsToldToStopWhenTheOriginalIsLettingGoStopsAsTheInstance(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.server = echo(t).String()
 	s.write(t)
-	o := s.playOriginal(t, func() {})
-	o.lettingGo = make(chan struct{})
+	o := &playedOriginal{lettingGo: make(chan struct{})}
+	s.playOriginal(t, o)
 	second := s.lifeOf(t, nobody, nil)
 	require.Eventually(t, func() bool { return o.heard("letting go") }, patience, time.Millisecond)
 	second.signal(unix.SIGTERM)
