@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -59,18 +60,32 @@ func (e managedError) Error() string {
 	return fmt.Sprintf("%s has a service manager, which goes on with its connections: end it by kill -9 %d, and it is started anew", e.process, e.process.PID())
 }
 
-// isManaged tells whether a process was started by a service manager that listens to it.
+// isManaged tells whether a process was started by a service manager that listens to it,
+// still.
 func isManaged(pid int) bool {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return false
 	}
 	for variable := range bytes.SplitSeq(environ, []byte{0}) {
-		if socket, ok := bytes.CutPrefix(variable, []byte("NOTIFY_SOCKET=")); ok && len(socket) > 0 {
-			return true
+		if address, ok := bytes.CutPrefix(variable, []byte("NOTIFY_SOCKET=")); ok && len(address) > 0 {
+			return isListenedAt(string(address), pid)
 		}
 	}
 	return false
+}
+
+// isListenedAt tells whether somebody has the notify socket at an address, as a process
+// finds it: that of a keeper which was killed may be there, and is nobody's.
+func isListenedAt(address string, pid int) bool {
+	if address[0] == '/' {
+		address = fmt.Sprintf("/proc/%d/root%s", pid, address)
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err == nil {
+		_ = conn.Close()
+	}
+	return !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT)
 }
 
 // seized is an instance that does not answer, and whose sockets were taken.
