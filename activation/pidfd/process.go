@@ -93,6 +93,42 @@ func (p *Process) String() string {
 	return p.name
 }
 
+// Parent opens the process that has started this one, if that is one of the same program,
+// as the main process of a server is to its workers; nil = it is not, or has ended, or may
+// not be looked at.
+func (p *Process) Parent() *Process {
+	dir, err := p.procDir()
+	if err != nil {
+		return nil
+	}
+	defer dir.close()
+	pid, err := dir.parent()
+	if err != nil {
+		return nil
+	}
+	parent, err := Open(pid)
+	if err != nil {
+		return nil
+	}
+	if now, err := dir.parent(); err != nil || now != pid || !parent.runs(dir) {
+		_ = parent.Close()
+		return nil
+	}
+	return parent
+}
+
+// runs tells whether this process runs the same program as another one.
+func (p *Process) runs(other *procDir) bool {
+	dir, err := p.procDir()
+	if err != nil {
+		return false
+	}
+	defer dir.close()
+	mine, err := dir.link("exe")
+	theirs, otherErr := other.link("exe")
+	return err == nil && otherErr == nil && mine == theirs
+}
+
 // Close forgets the process, which goes on as it was.
 func (p *Process) Close() error {
 	return p.fd.Close()

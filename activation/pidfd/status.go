@@ -79,3 +79,17 @@ func (d *procDir) mainThreadEnded() bool {
 	s, ok := parseStatus(text)
 	return ok && s.zombie
 }
+
+// parent is the number of the process that has started it, or has inherited it.
+func (d *procDir) parent() (int, error) {
+	text, err := d.read("status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte("PPid:")); ok {
+			return strconv.Atoi(string(bytes.TrimSpace(value)))
+		}
+	}
+	return 0, errNotInProc
+}

@@ -431,6 +431,11 @@ func TestAdoptSaysWhyNot(t *testing.T) {
 		"no address":           {6, web(o.tcp[0]), []string{pid, "--listener=web=h:1"}, []string{"--listener: "}},
 		"nobody's signal":      {2, web(o.tcp[0]), []string{pid, "--stop=QUIET"}, []string{`--stop is the name of a signal`}},
 		"no pid":               {2, web(o.tcp[0]), nil, []string{"--pid names the process"}},
+		"a worker, to be stopped": {
+			1, web(o.tcp[0]),
+			[]string{fmt.Sprintf("--pid=%d", workerOf(t, o.Pid())), "--stop=QUIT"},
+			[]string{fmt.Sprintf("process %d (nginx), which has started it, has the same sockets", o.Pid()), "hint: name that one"},
+		},
 		"a process that has no sockets": {
 			1, web(free),
 			[]string{fmt.Sprintf("--pid=%d", startSleep(t))},
@@ -448,6 +453,16 @@ func TestAdoptSaysWhyNot(t *testing.T) {
 	for _, a := range o.Listen {
 		answers(t, "theirs", a)
 	}
+}
+
+// workerOf is a process that another one has started.
+func workerOf(t *testing.T, pid int) int {
+	t.Helper()
+	children := testbed.Run(t, testbed.Program{Path: testbed.Command(t, "ps"), Args: []string{"-o", "pid=", "--ppid", fmt.Sprint(pid)}})
+	var worker int
+	_, err := fmt.Sscan(children, &worker)
+	require.NoError(t, err)
+	return worker
 }
 
 func startSleep(t *testing.T) int {

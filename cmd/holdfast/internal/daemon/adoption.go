@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -75,6 +76,12 @@ func (a *adoption) makeReady(ctx context.Context, theirs []pidfd.Found) error {
 	if a.Stop == 0 {
 		return nil
 	}
+	if main := a.mainProcess(ctx, theirs); main != "" {
+		return &AdoptError{
+			a.process.String(), fmt.Errorf("%s, which has started it, has the same sockets and would go on with them", main),
+			"name that one, or leave --stop away",
+		}
+	}
 	var blocking []int
 	var sockets []*sock.FD
 	for _, f := range theirs {
@@ -94,6 +101,24 @@ func (a *adoption) makeReady(ctx context.Context, theirs []pidfd.Found) error {
 	}
 	a.frozen = blocking
 	return freeze(ctx, a.process)
+}
+
+// mainProcess names who goes on with sockets when the other program has stopped, as it is
+// only a worker of that one; "" = nobody.
+func (a *adoption) mainProcess(ctx context.Context, theirs []pidfd.Found) string {
+	parent := a.process.Parent()
+	if parent == nil {
+		return ""
+	}
+	defer parent.Close()
+	found, _ := parent.ListeningSockets(ctx) // who has not the right to look has to know better
+	defer closeFound(found)
+	for _, f := range found {
+		if slices.ContainsFunc(theirs, func(t pidfd.Found) bool { return t.Info.Cookie == f.Info.Cookie }) {
+			return parent.String()
+		}
+	}
+	return ""
 }
 
 // goOn ends the freeze.

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/holdfast-proxy/holdfast/activation"
+	"github.com/holdfast-proxy/holdfast/activation/sock"
 	"github.com/holdfast-proxy/holdfast/proxy"
+	"github.com/holdfast-proxy/holdfast/proxy/config"
 )
 
 // leftoverPlans tell how to serve who waits in the queues of sockets that came from the
@@ -24,16 +26,20 @@ func (d *daemon) leftoverPlans(g *generation) []proxy.Plan {
 			plans = append(plans, p)
 		}
 	}
-	d.giveUp(left, g.config.Global.ControlSocket)
+	d.giveUp(left, g.config.Global)
 	return plans
 }
 
-// giveUp closes sockets of which no configuration says how to serve who waits there. The
-// control socket is among them of an instance that hung.
-func (d *daemon) giveUp(sockets []activation.Socket, control string) {
+// giveUp closes sockets of which no configuration says how to serve who waits there. Of an
+// instance that hung those are among them at which it was asked.
+func (d *daemon) giveUp(sockets []activation.Socket, global config.Global) {
+	asks := []sock.Addr{sock.Unix(global.ControlSocket)}
+	if global.Metrics != nil {
+		asks = append(asks, socketAddr(*global.Metrics))
+	}
 	var names []string
 	for _, s := range sockets {
-		if path := s.Addr().Path; path == "" || path != control {
+		if !slices.Contains(asks, s.Addr()) {
 			d.log.Warn("socket closed that no configuration knows", "socket", s.Info.String(), "name", s.Name)
 		}
 		names = append(names, storedName(s))

@@ -292,6 +292,8 @@ func TestALegacyOfAnotherFormatCostsOnlyWhatIsNotUnderstood(t *testing.T) {
 func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := twoSockets(t)
+	s.global = append(s.global, "metrics = '"+freeAddress(t)+"'")
+	s.write(t)
 	first := s.lifeOf(t, nobody, nil)
 	first.status()
 	first.freeze()
@@ -303,6 +305,7 @@ func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	now := s.process(t)
 	assert.Equal(t, map[string]string{s.label("web"): "pidfd", "unix " + s.dir + "/web.sock": "pidfd"}, origins(now))
 	assert.NotContains(t, second.log.String(), "not served", "it can be asked at once")
+	assert.NotContains(t, second.log.String(), "no configuration knows")
 	third := s.lifeOf(t, nobody, nil)
 	third.status()
 	requireEcho(t, s.dial(t, "web"))
