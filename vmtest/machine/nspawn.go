@@ -18,6 +18,7 @@ const nspawn = "systemd-nspawn"
 // has to be undone. A killed systemd-nspawn leaves its container behind, but the
 // end of the first process of a namespace ends all others in it.
 //
+// What systemd-nspawn notes of a machine in /run, and leaves there, is in memory of its own.
 // The system gets a layer of memory over the image's files, and a control group of
 // its own to be master of; where this host mixes both versions of control groups,
 // it gets to see the second.
@@ -28,6 +29,8 @@ const nspawnScript = `set -e
 lower=$1 over=$2 root=$3 group=$4 version=$5
 shift 5
 mount -t proc proc /proc
+mkdir -p /run/systemd/nspawn
+mount -t tmpfs tmpfs /run/systemd/nspawn
 mount -t tmpfs tmpfs "$over"
 mkdir "$over/upper" "$over/work"
 mount -t overlay -o "lowerdir=$lower,upperdir=$over/upper,workdir=$over/work" overlay "$root"

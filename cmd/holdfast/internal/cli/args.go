@@ -21,8 +21,12 @@ func needVerb(cmd *cobra.Command, args []string) error {
 
 // noArgs refuses arguments that are no flags.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage(cmd, fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0]))
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	err := fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0])
+	if cmd.Flags().Lookup("config") != nil {
+		err = fmt.Errorf("%w; a file is --config %s", err, args[0])
+	}
+	return usage(cmd, err)
 }
