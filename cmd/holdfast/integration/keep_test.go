@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"encoding/json"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
+	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // withoutBus has nothing ask the system bus, which would speak of the unit that this test
@@ -32,9 +35,8 @@ func underKeeper(t *testing.T, cfg testbed.Config, flags ...string) *testbed.Hol
 	wrapper := slices.Concat([]string{testbed.Binary, "keep"}, flags, []string{"--"})
 	holdfast := testbed.StartHoldfastUnder(t, cfg, wrapper...)
 	t.Cleanup(func() {
-		if conn, err := testbed.Dial("unix://" + holdfast.Control); err == nil {
-			_ = conn.Close()
-			_ = unix.Kill(holdfast.Status(t).PID, unix.SIGKILL)
+		if now, ok := statusBetween(holdfast); ok {
+			_ = unix.Kill(now.PID, unix.SIGKILL)
 		}
 	})
 	return holdfast
@@ -53,19 +55,24 @@ func kept(t *testing.T, flags ...string) (*testbed.Holdfast, testbed.Route) {
 	return underKeeper(t, testbed.Config{Global: `drain_timeout = "0"`, Routes: []testbed.Route{route}}, flags...), route
 }
 
-// serving waits until another process than that one serves, and tells its number.
+// serving waits until another process serves than the former one, which may answer yet, or
+// be about to, and tells its number.
 func serving(t *testing.T, holdfast *testbed.Holdfast, former int) (pid int) {
+	t.Helper()
 	testbed.Eventually(t, patience, "the next process serves", func() bool {
-		conn, err := net.Dial("unix", holdfast.Control)
-		if err != nil {
-			return false
-		}
-		_ = conn.Close()
-		now := holdfast.Status(t)
+		now, ok := statusBetween(holdfast)
 		pid = now.PID
-		return pid != former && now.State == "running"
+		return ok && pid != former && now.State == status.Running
 	})
 	return pid
+}
+
+// statusBetween is the status of who answers while one process gives way to the next, if
+// anybody does.
+func statusBetween(holdfast *testbed.Holdfast) (now status.Status, ok bool) {
+	said, err := exec.Command(testbed.Binary, "status", "--json", "--control-socket", holdfast.Control).Output()
+	ok = err == nil && json.Unmarshal(said, &now) == nil
+	return now, ok
 }
 
 func TestUnderAKeeperWhoComesWhileNothingRunsIsServed(t *testing.T) {
@@ -131,5 +138,5 @@ func TestUnderAKeeperAProcessThatHangsIsReplaced(t *testing.T) {
 		}
 		return err == nil
 	})
-	awaitAnother(t, holdfast, pid)
+	serving(t, holdfast, pid)
 }

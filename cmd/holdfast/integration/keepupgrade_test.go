@@ -181,8 +181,8 @@ func TestUnderAKeeperThatIsKilledDuringAnUpgradeTheNextOneHasEverything(t *testi
 				require.Zero(t, upgrade.ExitCode(t, patience))
 			}
 			testbed.Eventually(t, patience, "the connection is kept", func() bool {
-				s := holdfast.Status(t)
-				return s.Holder == "keeper" && s.Connections.Kept == 1
+				s, ok := statusBetween(holdfast)
+				return ok && s.Holder == "keeper" && s.Connections.Kept == 1
 			})
 			pid = holdfast.Status(t).PID
 			kill9(t, pid)

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-proxy/holdfast/cmd/holdfast/internal/testbed"
-	"github.com/holdfast-proxy/holdfast/proxy/status"
 )
 
 // lasting is a kind of clients that stay connected, with the routes that they need. Its
@@ -33,23 +30,7 @@ func liveUnderKeeper(t *testing.T, routes []testbed.Route, flags ...string) *tes
 func replaced(t *testing.T, holdfast *testbed.Holdfast, former int, by unix.Signal) (pid int) {
 	t.Helper()
 	require.NoError(t, unix.Kill(former, by))
-	return awaitAnother(t, holdfast, former)
-}
-
-// awaitAnother waits until another process serves than the former one, which may answer
-// yet, or be about to.
-func awaitAnother(t *testing.T, holdfast *testbed.Holdfast, former int) (pid int) {
-	t.Helper()
-	testbed.Eventually(t, patience, "the next process serves", func() bool {
-		said, err := exec.Command(testbed.Binary, "status", "--json", "--control-socket", holdfast.Control).Output()
-		var s status.Status
-		if err != nil || json.Unmarshal(said, &s) != nil {
-			return false
-		}
-		pid = s.PID
-		return pid != former && s.State == status.Running
-	})
-	return pid
+	return serving(t, holdfast, former)
 }
 
 // The keeper waits longer before each restart of a service that has not lived for 10 s:
@@ -98,7 +79,7 @@ func takeOver(t *testing.T, from *testbed.Holdfast) *testbed.Holdfast {
 	config := filepath.Join(filepath.Dir(from.Control), "holdfast.toml")
 	next := testbed.Start(t, testbed.Program{Path: testbed.Binary, Args: []string{"serve", "--config", config, "--takeover", "always"}})
 	holdfast := &testbed.Holdfast{Process: next, Control: from.Control}
-	require.Equal(t, next.Pid(), awaitAnother(t, holdfast, from.Pid()))
+	require.Equal(t, next.Pid(), serving(t, holdfast, from.Pid()))
 	return holdfast
 }
 
