@@ -104,13 +104,16 @@ func (a *adoption) makeReady(ctx context.Context, theirs []pidfd.Found) error {
 }
 
 // mainProcess names who goes on with sockets when the other program has stopped, as it is
-// only a worker of that one; "" = nobody.
+// only a worker of that one; "" = nobody. This process has them by now, whatever it started.
 func (a *adoption) mainProcess(ctx context.Context, theirs []pidfd.Found) string {
 	parent := a.process.Parent()
 	if parent == nil {
 		return ""
 	}
 	defer parent.Close()
+	if parent.PID() == os.Getpid() {
+		return ""
+	}
 	found, _ := parent.ListeningSockets(ctx) // who has not the right to look has to know better
 	defer closeFound(found)
 	for _, f := range found {
