@@ -39,9 +39,9 @@ type Original interface {
 	// it, has not taken over.
 	LetGo(successor sock.Peer) error
 
-	// Shutdown is called when the successor has taken over for good. The sockets are this instance's to close, the files of
-	// Unix sockets are not. That its last connections end and the process exits comes
-	// later.
+	// Shutdown is called when the successor has taken over for good. The sockets are this
+	// instance's to close, the files of Unix sockets are not. That its last connections end
+	// and the process exits comes later.
 	Shutdown(successor sock.Peer)
 
 	// Abandoned is called when a session has ended without Shutdown, also when

@@ -102,15 +102,12 @@ func (p *Process) Parent() *Process {
 		return nil
 	}
 	defer dir.close()
-	pid, err := dir.parent()
+	before, _ := dir.status()
+	parent, err := Open(before.parent)
 	if err != nil {
 		return nil
 	}
-	parent, err := Open(pid)
-	if err != nil {
-		return nil
-	}
-	if now, err := dir.parent(); err != nil || now != pid || !parent.runs(dir) {
+	if now, _ := dir.status(); now.parent != before.parent || !parent.runs(dir) {
 		_ = parent.Close()
 		return nil
 	}

@@ -5,9 +5,10 @@ import (
 	"strconv"
 )
 
-// status is what /proc/PID/status tells about the rights of a process.
+// status is what /proc/PID/status tells about a process: its rights, and whose it is.
 type status struct {
 	zombie    bool // the main thread has ended
+	parent    int  // the process that has started it, or has inherited it
 	uids      ids
 	gids      ids
 	permitted uint64 // capabilities, a bit each
@@ -22,8 +23,8 @@ func (i ids) same() (id int, ok bool) {
 	return i[0], i[0] == i[1] && i[1] == i[2]
 }
 
-// parseStatus reads the lines that it knows, and says whether the rights were among
-// them. See proc_pid_status(5).
+// parseStatus reads the lines that it knows, and says whether all of them were
+// there. See proc_pid_status(5).
 func parseStatus(text []byte) (s status, ok bool) {
 	known := 0
 	for line := range bytes.Lines(text) {
@@ -36,6 +37,8 @@ func parseStatus(text []byte) (s status, ok bool) {
 		switch string(key) {
 		case "State":
 			s.zombie = fields[0][0] == 'Z'
+		case "PPid":
+			s.parent, err = strconv.Atoi(string(fields[0]))
 		case "Uid":
 			s.uids, err = parseIDs(fields)
 		case "Gid":
@@ -52,7 +55,7 @@ func parseStatus(text []byte) (s status, ok bool) {
 		}
 		known++
 	}
-	if known < 5 {
+	if known < 6 {
 		return status{}, false
 	}
 	return s, true
@@ -70,26 +73,17 @@ func parseIDs(fields [][]byte) (i ids, err error) {
 	return i, nil
 }
 
-// mainThreadEnded tells whether the main thread has ended before the others.
-func (d *procDir) mainThreadEnded() bool {
+// status is false when /proc does not tell.
+func (d *procDir) status() (status, bool) {
 	text, err := d.read("status")
 	if err != nil {
-		return false
+		return status{}, false
 	}
-	s, ok := parseStatus(text)
-	return ok && s.zombie
+	return parseStatus(text)
 }
 
-// parent is the number of the process that has started it, or has inherited it.
-func (d *procDir) parent() (int, error) {
-	text, err := d.read("status")
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(text) {
-		if value, ok := bytes.CutPrefix(line, []byte("PPid:")); ok {
-			return strconv.Atoi(string(bytes.TrimSpace(value)))
-		}
-	}
-	return 0, errNotInProc
+// mainThreadEnded tells whether the main thread has ended before the others.
+func (d *procDir) mainThreadEnded() bool {
+	s, ok := d.status()
+	return ok && s.zombie
 }

@@ -37,7 +37,7 @@ Seccomp:	0
 func TestParseStatus(t *testing.T) {
 	s, ok := parseStatus([]byte(workerStatus))
 	assert.True(t, ok)
-	assert.Equal(t, status{uids: ids{33, 33, 33}, gids: ids{34, 35, 36}, permitted: 0xc00, effective: 0x400}, s)
+	assert.Equal(t, status{parent: 3119, uids: ids{33, 33, 33}, gids: ids{34, 35, 36}, permitted: 0xc00, effective: 0x400}, s)
 
 	own, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)

@@ -35,16 +35,22 @@ func (r *rig) letGo() {
 	r.relay.LetGo()
 }
 
+// awaitPhase returns when there is a pair in a phase.
+func (r *rig) awaitPhase(of phase, what string) {
+	r.t.Helper()
+	eventually(r.t, what, func() bool {
+		is := false
+		r.eachPair(func(p *pair) { is = is || p.phase == of })
+		return is
+	})
+}
+
 // silentClient is one that no server is found for.
 func silentClient(t *testing.T, s *shelf) *rig {
 	t.Helper()
 	r := newRig(t, setup{vault: s, pool: func(u *config.Upstream) { u.ConnectRetry = patience }}, deadAddress(t))
 	r.dial()
-	eventually(t, "a client waits for a server", func() bool {
-		waits := false
-		r.eachPair(func(p *pair) { waits = waits || p.phase == waiting })
-		return waits
-	})
+	r.awaitPhase(waiting, "a client waits for a server")
 	return r
 }
 
@@ -81,11 +87,7 @@ func TestAPROXYHeaderThatWasNotedAndNotTakenIsReadAnew(t *testing.T) {
 	text := "PROXY TCP4 192.0.2.7 192.0.2.1 4711 80\r\n"
 	_, err := io.WriteString(c, text[:9])
 	require.NoError(t, err)
-	eventually(t, "the header is waited for", func() bool {
-		waits := false
-		r.eachPair(func(p *pair) { waits = waits || p.phase == header })
-		return waits
-	})
+	r.awaitPhase(header, "the header is waited for")
 	r.letGo()
 	left, _, _ := s.onlySlot()
 	left.peer.set(netip.MustParseAddrPort("203.0.113.1:1"))
@@ -107,11 +109,7 @@ func TestAPROXYHeaderIsWaitedForWhoeverIsTrustedNow(t *testing.T) {
 	s := newShelf(t, 10)
 	r := newRig(t, setup{vault: s, service: func(s *Service) { s.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }}, b.address)
 	c := r.dial()
-	eventually(t, "the header is waited for", func() bool {
-		waits := false
-		r.eachPair(func(p *pair) { waits = waits || p.phase == header })
-		return waits
-	})
+	r.awaitPhase(header, "the header is waited for")
 	r.service = r.other(2, func(s *Service) { s.Trusted = nil })
 	require.Equal(t, Restored{Connections: 1}, r.successor(s))
 	_, err := io.WriteString(c, "PROXY TCP4 192.0.2.7 192.0.2.1 4711 80\r\nhi")

@@ -36,8 +36,7 @@ func (s *site) clients(t *testing.T, listener string, count int) (all []net.Conn
 func TestConnectionsOfAVaultThatCannotBeReadCountAsLost(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := s.live(t, m)
 	first.status()
@@ -67,8 +66,7 @@ func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
 	t.Parallel()
 	const most = 20
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.more = []string{"max_connections = " + strconv.Itoa(most)}
 	s.write(t)
 	l := s.live(t, m)
@@ -98,8 +96,7 @@ func TestALimitOfConnectionsHoldsOverRestarts(t *testing.T) {
 func TestALimitOfConnectionsHoldsOnTrial(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.more = []string{"max_connections = 2"}
 	s.write(t)
 	first := s.lifeOf(t, m.Socket(), nil)
@@ -121,8 +118,7 @@ func TestALimitOfConnectionsHoldsOnTrial(t *testing.T) {
 func TestATimeToDrainGoesOnOverRestarts(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["goes"] = []string{freeAddress(t)}
 	s.global = []string{"drain_timeout = '5s'"}
 	s.write(t)
@@ -158,8 +154,7 @@ func TestAReplacementWithFewDescriptorsGoesOnWithAllConnections(t *testing.T) {
 	t.Parallel()
 	const descriptors, clients = "NOFILE=1024", 300
 	m := storetest.Start(t, 100)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := s.lifeOf(t, m.Socket(), nil, descriptors)
 	first.status()

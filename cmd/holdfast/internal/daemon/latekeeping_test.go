@@ -37,8 +37,7 @@ func silent(t *testing.T) (path string, wakesUp func() *storetest.Manager) {
 func TestAManagerThatAnswersLateKeepsFromThenOn(t *testing.T) {
 	t.Parallel()
 	path, wakesUp := silent(t)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	l := s.lifeOf(t, path, nil, "FDSTORE=20")
 	assert.Equal(t, status.HolderNone, l.status().Holder)
@@ -60,8 +59,7 @@ func TestAManagerThatAnswersLateKeepsFromThenOn(t *testing.T) {
 func TestAStopUnderASilentManagerLeavesTheStoreAlone(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.lived(t, m)
 
 	path, _ := silent(t)
@@ -75,8 +73,7 @@ func TestAStopUnderASilentManagerLeavesTheStoreAlone(t *testing.T) {
 
 func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.lived(t, m)
 
 	// The same socket under another socket's name, and a configuration that cannot be read.
@@ -117,8 +114,7 @@ func TestWhatSomebodyElsePutIntoTheStoreIsNoHindrance(t *testing.T) {
 func TestAHolderThatHasNoRoomAtTheStartKeepsWhenItHas(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 0)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	l := s.lifeOf(t, m.Socket(), nil, "FDSTORE=20")
 	assert.Equal(t, status.HolderNone, l.status().Holder)

@@ -18,8 +18,7 @@ import (
 // Whoever is in the way of one address must not cost the clients of the others.
 func TestARestartServesWhatCanBeHadAndTheRestLater(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	path := s.dir + "/web.sock"
 	metrics := freeAddress(t)
 	s.listen["web"] = append(s.listen["web"], "unix://"+path)
@@ -86,8 +85,7 @@ func TestWithNothingToLoseATakenAddressIsTheEnd(t *testing.T) {
 // Sockets that came back are not given up for a server of the instance itself.
 func TestARestartWithoutItsControlSocketKeepsItsListeners(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	metrics := freeAddress(t)
 	s.global = []string{"metrics = '" + metrics + "'"}
 	s.lived(t, m)
@@ -107,8 +105,7 @@ func TestARestartWithoutItsControlSocketKeepsItsListeners(t *testing.T) {
 // Of two things that are wrong the one that is mended must not hide the other.
 func TestABrokenFileIsShownUntilAReloadSucceeds(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	path := s.dir + "/web.sock"
 	s.listen["web"] = append(s.listen["web"], "unix://"+path)
 	s.lived(t, m)

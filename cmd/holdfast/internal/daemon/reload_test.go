@@ -41,6 +41,14 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// echoSite is one with a server.
+func echoSite(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.server = echo(t).String()
+	return s
+}
+
 // freeAddress is a port of the loopback that nobody has.
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -120,8 +128,7 @@ func reachable(address string) error {
 }
 
 func TestAReloadPutsTheFileIntoService(t *testing.T) {
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	r := s.serving(t)
 	conn := r.dial(t)
 	requireEcho(t, conn)
@@ -165,8 +172,7 @@ func TestARefusedReloadChangesNothingAndSaysWhy(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	inUse := "tcp://" + taken.Addr().String()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	r := s.serving(t)
 	fine := s.listen
 	before := listening()

@@ -208,8 +208,7 @@ func (s *site) dial(t *testing.T, listener string) net.Conn {
 
 func TestKill9KeepsTheSocketsAndWhoComesMeanwhile(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	path := s.dir + "/web.sock"
 	s.listen["web"] = append(s.listen["web"], "unix://"+path)
 	s.write(t)
@@ -239,8 +238,7 @@ func TestKill9KeepsTheSocketsAndWhoComesMeanwhile(t *testing.T) {
 
 func TestATermWhoseReasonIsNotKnownLeavesTheSocketsToTheNext(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := s.live(t, m)
 	first.status()
@@ -252,8 +250,7 @@ func TestATermWhoseReasonIsNotKnownLeavesTheSocketsToTheNext(t *testing.T) {
 
 func TestARestartWithABrokenFileGoesOnWithTheLastGoodOne(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := s.live(t, m)
 	first.status()
@@ -295,8 +292,7 @@ func TestWithNothingToLoseABrokenFileIsTheEnd(t *testing.T) {
 
 func TestWhoWaitsAtARemovedListenerIsServedByTheNextProcess(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["goes"] = []string{freeAddress(t)}
 	s.write(t)
 	first := s.live(t, m)
@@ -354,8 +350,7 @@ func TestAReloadThatTheStoreHasNoRoomForIsRefused(t *testing.T) {
 
 func TestAStartThatTheStoreHasNoRoomForServesAndSaysSo(t *testing.T) {
 	m := storetest.Start(t, 3)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["more"] = []string{freeAddress(t), freeAddress(t)}
 	s.write(t)
 	l := s.live(t, m)
@@ -376,8 +371,7 @@ func TestAStartThatTheStoreHasNoRoomForServesAndSaysSo(t *testing.T) {
 // says, and the store has exactly that.
 func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 	m := storetest.Start(t, 50)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	other := map[string][]string{"web": s.listen["web"], "more": {freeAddress(t)}}
 	for round := range 25 {
 		s.write(t)
@@ -413,8 +407,7 @@ func TestKill9AtAnyMomentOfAReload(t *testing.T) {
 
 func TestAStopDuringAStartLeavesWhatCameBackToTheNext(t *testing.T) {
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["goes"] = []string{freeAddress(t)}
 	s.lived(t, m)
 	waiting := s.dial(t, "web")

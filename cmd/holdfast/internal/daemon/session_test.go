@@ -239,8 +239,7 @@ func TestAnInstanceDoesNotExitIdleWhileAnotherOneTakesOver(t *testing.T) {
 // The unit's socket comes from both sides.
 func TestAProcessThatWasPassedSocketsTakesOver(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	passed := s.passedSockets(t, 1)
 	s.listen["more"] = []string{freeAddress(t)}
 	s.write(t)
@@ -259,8 +258,7 @@ func TestAProcessThatWasPassedSocketsTakesOver(t *testing.T) {
 // Each has a queue of its own, and the kernel goes on sending clients to both.
 func TestSocketsThatShareAnAddressGoThroughUpgradesTogether(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	const twins = 3
 	passed := s.passedSockets(t, twins)
 	s.write(t)
@@ -299,8 +297,7 @@ func reap(t *testing.T, pid int) {
 // A reload that a replacement has waited for is not undone by what that had read before.
 func TestAReplacementServesTheFileAsItIsWhenTheOriginalChangesNoMore(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	o := &playedOriginal{asked: func() {
 		s.listen["more"] = []string{freeAddress(t)}
@@ -329,8 +326,7 @@ func TestAFileThatGoesBadMeanwhileIsNotTakenOverWith(t *testing.T) {
 
 func TestAReplacementThatCannotHaveAllConnectionsLeavesThemAndTheService(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	o := &playedOriginal{files: 250}
 	s.playOriginal(t, o)
@@ -346,8 +342,7 @@ func TestAReplacementThatCannotHaveAllConnectionsLeavesThemAndTheService(t *test
 // Up to then it could be left to the original, which stops now.
 func TestAReplacementThatIsToldToStopWhenTheOriginalIsLettingGoStopsAsTheInstance(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	o := &playedOriginal{lettingGo: make(chan struct{})}
 	s.playOriginal(t, o)

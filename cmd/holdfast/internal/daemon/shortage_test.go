@@ -49,8 +49,7 @@ func TestThatConnectionsAreNotKeptForWantOfRoomIsInTheLog(t *testing.T) {
 	}
 	t.Parallel()
 	m := storetest.Start(t, 100)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	l := s.lifeOf(t, m.Socket(), nil, "NOFILE=400") // three quarters of which may be in flight
 	l.status()

@@ -91,8 +91,7 @@ func (s *site) process(t *testing.T) status.Status {
 // twoSockets is a site with a TCP and a Unix listener and an echo server.
 func twoSockets(t *testing.T) *site {
 	t.Helper()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["web"] = append(s.listen["web"], "unix://"+s.dir+"/web.sock")
 	s.write(t)
 	return s
@@ -175,8 +174,7 @@ func TestAnOriginalThatHangsWhileTheReplacementIsOnTrialIsEnded(t *testing.T) {
 func TestTheClientsOfAReplacementThatIsKilledOnTrialAreReset(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 20)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := s.lifeOf(t, m.Socket(), nil)
 	first.status()
@@ -258,8 +256,7 @@ func TestAListenerThatGoesInATakeoverIsServedToTheEndOfItsQueue(t *testing.T) {
 func TestAListenerThatGoesIsServedToTheEndOfItsQueueWhateverTheStoreHasRoomFor(t *testing.T) {
 	t.Parallel()
 	m := storetest.Start(t, 1)
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.listen["goes"] = []string{freeAddress(t)}
 	s.write(t)
 	first := s.live(t, m)
@@ -329,8 +326,7 @@ func init() {
 // Who answers is not who does the work.
 func TestAnInstanceThatHangsBehindItsAnswersIsTakenOver(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.server = echo(t).String()
+	s := echoSite(t)
 	s.write(t)
 	first := exec.Command("/proc/self/exe")
 	first.Env = append(os.Environ(), "DAEMON_TEST_CHILD=an instance that only says hello",
