@@ -65,6 +65,7 @@ func (d *daemon) readLegacy(fd *sock.FD) legacy {
 		d.log.Warn("what the running instance says of its configuration is not understood", "error", err.Error())
 		l.kept = kept{}
 	}
+	l.Number = max(l.Number, l.kept.Current.Number) // versions before that have it there alone
 	return l
 }
 

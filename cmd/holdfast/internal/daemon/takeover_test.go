@@ -285,6 +285,18 @@ func TestALegacyOfAnotherFormatCostsOnlyWhatIsNotUnderstood(t *testing.T) {
 	}
 }
 
+func TestTheNumberOfAGenerationGoesOnAfterAVersionThatHasItInWhatIsKept(t *testing.T) {
+	t.Parallel()
+	d := &daemon{log: quiet}
+	k, err := kept{Format: keptFormat, Current: keptGeneration{Number: 4}}.encode()
+	require.NoError(t, err)
+	memory, err := fdstore.Memfd(legacyName, []byte(`{"kept": `+string(k)+`}`))
+	require.NoError(t, err)
+	l := d.readLegacy(memory)
+	require.NoError(t, memory.Close())
+	assert.EqualValues(t, 4, l.Number)
+}
+
 // The kernel completes connections for a process that does not run.
 func TestAnInstanceThatHangsIsTakenOver(t *testing.T) {
 	t.Parallel()
