@@ -18,7 +18,10 @@ var ErrOwned = errors.New("a process that lives has the vault")
 // comes back, and so to its end at the latest, however that comes: a lock (flock(2)) belongs
 // to an open file, and this one is opened anew, by /proc. That of the table itself others
 // have, too.
-func claim(table *sock.FD) (*sock.FD, error) {
+func claim(table *sock.FD) (*sock.FD, error) { return lock(table, unix.LOCK_EX) }
+
+// lock takes one of the locks of flock(2) on a table.
+func lock(table *sock.FD, how int) (*sock.FD, error) {
 	raw, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", table.Raw()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENXIO):
@@ -27,7 +30,7 @@ func claim(table *sock.FD) (*sock.FD, error) {
 		return nil, fmt.Errorf("open a vault's table anew: %w", err)
 	}
 	fd := sock.NewFD(raw)
-	err = unix.Flock(raw, unix.LOCK_EX|unix.LOCK_NB)
+	err = unix.Flock(raw, how|unix.LOCK_NB)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = ErrOwned
@@ -39,13 +42,14 @@ func claim(table *sock.FD) (*sock.FD, error) {
 	return nil, errors.Join(err, fd.Close())
 }
 
-// IsOwned tells whether the owner of a vault lives, by its files.
+// IsOwned tells whether the owner of a vault lives, by its files. Those who ask at the same
+// time do not take each other for it.
 func IsOwned(files []fdstore.Held) bool {
 	for _, f := range files {
 		if f.Name != TableName {
 			continue
 		}
-		fd, err := claim(f.FD)
+		fd, err := lock(f.FD, unix.LOCK_SH)
 		if err == nil {
 			_ = fd.Close()
 		}

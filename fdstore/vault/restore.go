@@ -70,12 +70,15 @@ func Restore(o Options, files []fdstore.Held) (*Vault, Found, error) {
 
 // Discard resets all connections in a vault that nobody goes on with, as far as this process
 // can open them, and tells how many records it has found; some may have been dropped lately.
-// The files are closed, and no owner of them may be alive.
+// The files are closed. While the owner lives they are his, and nothing else is done.
 func Discard(files []fdstore.Held) int {
+	owned := IsOwned(files)
 	p := sortFiles(files)
-	found := p.resetAll(ErrUnreadable)
-	_ = p.close()
-	return len(found.Lost)
+	defer func() { _ = p.close() }()
+	if owned {
+		return 0
+	}
+	return len(p.resetAll(ErrUnreadable).Lost)
 }
 
 // parts are the files of a vault, sorted.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -378,6 +379,7 @@ func TestAVaultWhoseOwnerLivesIsNotRestored(t *testing.T) {
 			held := copies(t, files)
 			assert.True(t, vault.IsOwned(held))
 			_, found, err := vault.Restore(o, copies(t, files))
+			assert.Zero(t, vault.Discard(copies(t, files)))
 			release()
 			require.ErrorIs(t, err, vault.ErrOwned)
 			assert.Empty(t, found)
@@ -391,4 +393,21 @@ func TestAVaultWhoseOwnerLivesIsNotRestored(t *testing.T) {
 			require.NoError(t, err, "nothing was done to it")
 		})
 	}
+}
+
+// Each would keep the other from a start.
+func TestTwoWhoAskForTheOwnerDoNotTakeEachOtherForIt(t *testing.T) {
+	held := died(t, options(), func(*vault.Vault) {})
+	defer closeHeld(t, held)
+	var asked sync.WaitGroup
+	for range 4 {
+		asked.Go(func() {
+			for range 500 {
+				if !assert.False(t, vault.IsOwned(held)) {
+					return
+				}
+			}
+		})
+	}
+	asked.Wait()
 }
